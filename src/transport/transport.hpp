@@ -1,0 +1,110 @@
+// Transport: messages between ranks. One Channel per peer turns a Link's bytes into frames; one
+// match table pairs arriving messages with posted receives. The engine knows only this file.
+//
+// Matching: a receive takes the oldest unmatched message with its key from its peer (or from
+// anyone, fair among peers). Messages of equal (peer, key) never overtake each other. Protocols:
+// small messages are sent eagerly (bounded per peer by credit), large ones announce themselves and
+// move once the receive is posted; nothing is buffered without a bound. Threads: any thread may
+// call; a channel has its own lock. A completion is a release store of `state`; who polls reads it
+// with acquire.
+#pragma once
+
+#include "base/failure.hpp"
+#include "transport/link.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// What must be equal for a message to match a receive, beside the peer.
+struct MessageKey {
+  std::uint64_t group = 0;  ///< identity of the group, equal on all its ranks
+  std::uint64_t tag = 0;    ///< collective: its sequence number; point to point: the user's tag
+  bool operator==(const MessageKey&) const = default;
+};
+
+enum class TransferState : std::uint8_t {
+  idle,    ///< not started
+  active,  ///< owned by the transport
+  done,
+  mismatch,  ///< receive only: stamp or size differ; the message was consumed, no byte was stored
+  lost,      ///< the peer is gone; see Transport::failure
+};
+
+/// One message out. Owned by the caller, who keeps it and the bytes in place while active.
+struct SendOp {
+  int peer = -1;
+  MessageKey key{};
+  std::uint64_t stamp = 0;  ///< travels with the message and is compared by the receiver
+  const std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  std::atomic<TransferState> state{TransferState::idle};
+  std::size_t moved = 0;   ///< bytes handed to the link so far; channel lock
+  SendOp* next = nullptr;  ///< channel lock
+};
+
+/// One message in.
+struct RecvOp {
+  int peer = -1;  ///< kAnySource: whoever sends with this key
+  MessageKey key{};
+  std::uint64_t stamp = 0;  ///< must equal the sender's
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;  ///< must equal the sender's
+  std::atomic<TransferState> state{TransferState::idle};
+  int source = -1;                ///< once matched: the sender
+  std::uint64_t their_stamp = 0;  ///< once matched
+  std::size_t their_bytes = 0;    ///< once matched
+  std::size_t moved = 0;          ///< bytes stored so far; channel lock
+  RecvOp* next = nullptr;         ///< match table lock
+};
+
+class Transport {
+ public:
+  /// `rank`: this process in the world. `on_fault(peer, group, failure)` is called, without any
+  /// lock held, when a peer reports that a group failed.
+  using FaultHandler = std::function<void(int peer, std::uint64_t group, const Failure& failure)>;
+  Transport(int rank, int world_size, FaultHandler on_fault);
+  ~Transport();
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  /// Gives the link to `peer`; at most one per peer. A message to oneself needs no link.
+  void add_link(int peer, std::unique_ptr<Link> link);
+
+  void send(SendOp& op);
+  void recv(RecvOp& op);
+  /// After these return the transport no longer touches the op or its bytes. A message that is
+  /// partly out is completed with what was promised (the rest is copied aside first).
+  void cancel(SendOp& op);
+  void cancel(RecvOp& op);
+  /// Drops what arrived for `group` and was never received; a destroyed group's leftovers.
+  void forget_group(std::uint64_t group);
+  /// Tells `peer` that the group failed; best effort, never blocks.
+  void send_fault(int peer, std::uint64_t group, const Failure& failure);
+
+  /// Moves what can be moved on every link; true if anything moved.
+  bool poll();
+  /// Before sleeping: arms every link with something to wait for. False: poll again instead.
+  bool arm();
+  /// An epoll descriptor that is readable when a socket has something; -1 without sockets.
+  int poll_fd() const;
+  /// Why `peer` cannot be reached any more; empty while it can.
+  std::optional<Failure> failure(int peer) const;
+  /// Marks a peer as gone (its process died): its transfers end as lost.
+  void peer_died(int peer, const Failure& failure);
+  std::string describe(int peer) const;
+  /// Sends not yet handed over to the links; a clean exit waits for 0.
+  std::size_t pending_sends() const;
+
+ private:
+  struct Internals;
+  std::unique_ptr<Internals> internals_;
+};
+
+}  // namespace tutti
