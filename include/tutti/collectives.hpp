@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace tutti {
 
 /// Reduces `tensor` over all ranks; every rank ends with the result, in place.
@@ -192,3 +193,4 @@ Work barrier(const CallOptions& options = {});
 
 }  // namespace async
 }  // namespace tutti
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 
 struct DLManagedTensor;
 
+#pragma GCC visibility push(default)
 namespace tutti {
 
 /// Exports a view: the consumer calls its deleter. Throws Unsupported for dtypes that DLPack lacks
@@ -18,3 +19,4 @@ DLManagedTensor* to_dlpack(const Tensor& tensor);
 Tensor from_dlpack(DLManagedTensor* managed);
 
 }  // namespace tutti
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#pragma GCC visibility push(default)
 namespace tutti {
 
 /// What the caller can do about a failure. Every value has one exception type below.
@@ -50,3 +51,4 @@ using Unsupported = ErrorOf<ErrorKind::unsupported>;
 using Internal = ErrorOf<ErrorKind::internal>;
 
 }  // namespace tutti
+#pragma GCC visibility pop

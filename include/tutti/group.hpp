@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace tutti {
 
 class GroupState;    // private: src/group/group_state.hpp
@@ -145,3 +146,4 @@ int get_rank();
 int get_world_size();
 
 }  // namespace tutti
+#pragma GCC visibility pop

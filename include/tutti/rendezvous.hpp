@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#pragma GCC visibility push(default)
 namespace tutti {
 
 /// What the caller already knows; -1: not given.
@@ -44,3 +45,4 @@ class RendezvousRegistry {
 void register_rendezvous_handler(const std::string& scheme, RendezvousHandler handler);
 
 }  // namespace tutti
+#pragma GCC visibility pop

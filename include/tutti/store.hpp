@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace tutti {
 
 /// A key-value store shared by the processes of a job. All methods are thread-safe and throw
@@ -109,3 +110,4 @@ class TCPStore : public Store {
 std::shared_ptr<Store> make_prefix_store(std::string prefix, std::shared_ptr<Store> store);
 
 }  // namespace tutti
+#pragma GCC visibility pop

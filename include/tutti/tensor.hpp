@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace tutti {
 
 enum class DeviceType : std::uint8_t { cpu, cuda, other };
@@ -203,3 +204,4 @@ T& Tensor::at(std::initializer_list<std::int64_t> index) const {
 }
 
 }  // namespace tutti
+#pragma GCC visibility pop

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace tutti {
 
 class WorkState;  // private: src/engine/work.hpp
@@ -53,3 +54,4 @@ class [[nodiscard]] Work {
 void wait_all(const std::vector<Work>& works);
 
 }  // namespace tutti
+#pragma GCC visibility pop
