@@ -12,10 +12,25 @@
 //   out  the caller's output               (absent likewise)
 //   acc  partial results, in the accumulator's dtype; `load` fills it, `finish` rounds it into out.
 //        The engine lets acc be out itself where that changes nothing.
-//   hold blocks of other ranks' input, in the input's dtype, kept until reduce_held
+//   hold blocks of other ranks' input, in the input's dtype: kept until reduce_held, or passing
+//        through this rank on their way (gather and scatter by tree)
+//
 // `in` and `out` have `size` blocks when the Spec row says Part::world, or when the operation cuts
-// one block into shares (all_reduce, reduce, broadcast); a Part::block side of the other operations
-// has exactly one block, number 0.
+// one block into shares (Spec::cuts); a Part::block side of the other operations has exactly one
+// block, number 0. acc has `size` blocks, cut like the data. hold has `size` blocks: all as large
+// as this rank's own share if the operation reduces, else block r as large as rank r's share. The
+// engine makes acc and hold only for plans that name them. No plan writes `in`. broadcast works on
+// `out` alone: the root's holds the data from the start and is never written.
+//
+// What the engine may rely on; check.hpp proves it for every plan:
+// - in, out and acc may be one memory, block by block, in all_reduce and reduce; out may be block
+//   `rank` of in in reduce_scatter, and in block `rank` of out in all_gather. No block is read
+//   after such an alias of it was written, unless both hold the same value.
+// - No step in flight writes a block that another step of the round reads or writes. One exception:
+//   an exchange may send blocks of acc and recv_reduce into them in one round, so the engine
+//   combines what a recv_reduce received only when the round's sends of those blocks have ended.
+// - The n-th send from a to b meets the n-th receive of b from a, in order of rounds, then steps.
+//   A step with count 0 moves no data, it is a signal (barrier); its buffer may be absent.
 #pragma once
 
 #include "plan/seat.hpp"
@@ -44,8 +59,9 @@ struct Step {
     copy,         // blocks -> to
     load,         // blocks of in -> to (acc), widened, multiplied by the premul factor
     finish,       // blocks of acc -> to (out), divided for avg, rounded
-    reduce_held,  // block `blocks.first` of in and all blocks of hold -> to (out), in rank order,
-                  // once
+    reduce_held,  // block `blocks.first` of in stands for this rank, block r of hold for each other
+                  // rank r: all combined once, in rank order, finished as by `finish` -> to (one
+                  // block of out, or this rank's own block of hold, which holds nothing else)
   };
   Kind kind = Kind::send;
   int peer = -1;
