@@ -10,6 +10,8 @@ struct Seat {
   constexpr int at(int distance) const { return ((rank + distance) % size + size) % size; }
   constexpr int next() const { return at(1); }
   constexpr int prev() const { return at(-1); }
+  /// Steps forward from this rank to `other`, 0 .. size-1.
+  constexpr int distance_to(int other) const { return ((other - rank) % size + size) % size; }
 };
 
 }  // namespace tutti
