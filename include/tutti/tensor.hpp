@@ -8,11 +8,11 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -28,7 +28,7 @@ struct Device {
 /// Extents, in elements.
 using Shape = std::vector<std::int64_t>;
 
-/// Maps a C++ element type to its DType; specialised in tensor_types.hpp for all plain types.
+/// Maps a C++ element type to its DType; specialised below for all plain types.
 template <class T>
 struct DTypeOf;
 
@@ -50,7 +50,8 @@ class Tensor {
   /// is released with the last view.
   static Tensor from_blob(void* data, Shape shape, DType dtype, Shape strides = {},
                           std::shared_ptr<void> owner = {});
-  /// A new row-major tensor holding `values`; `shape` defaults to one dimension.
+  /// A new row-major tensor holding `values`; `shape` defaults to one dimension. Throws
+  /// InvalidArgument if `shape` holds another number of elements.
   template <class T>
   static Tensor of(std::span<const T> values, Shape shape = {});
   template <class T>
@@ -88,20 +89,22 @@ class Tensor {
   Tensor view(Shape shape) const;
   /// As view, copying where a view is impossible.
   Tensor reshape(Shape shape) const;
-  /// Elements start, start + step, ... before stop along `d`. Clamped as Python does.
+  /// Elements start, start + step, ... before stop along `d`. Counts from the end and clamps as
+  /// Python does; `step` may be negative, not 0.
   Tensor slice(std::int64_t d, std::int64_t start, std::int64_t stop, std::int64_t step = 1) const;
   /// Drops dimension `d`, at `index`.
   Tensor select(std::int64_t d, std::int64_t index) const;
   Tensor transpose(std::int64_t a, std::int64_t b) const;
-  /// Extents of 1 are repeated without copying.
+  /// Extents of 1 are repeated without copying; -1 keeps an extent, and `shape` may have more
+  /// dimensions in front.
   Tensor expand(Shape shape) const;
   Tensor clone() const;
   /// This tensor if it is contiguous, else a row-major copy.
   Tensor contiguous() const;
-  /// Copies elements of equal shape and dtype through both tensors' strides.
+  /// Copies elements of equal shape and dtype through both tensors' strides; the two may overlap.
   void copy_from(const Tensor& source) const;
-  /// Converts `value` to the element type: integers truncate, bool is `value != 0`, real types take
-  /// the real part.
+  /// Converts `value` to the element type: integers truncate and wrap, bool is `value != 0`, real
+  /// types take the real part.
   void fill(std::complex<double> value) const;
 
   /// Element at a full index, as T. Throws InvalidArgument unless T is the element type.
@@ -121,6 +124,7 @@ class Tensor {
   std::string to_string() const;
 
  private:
+  static Tensor copy_of(const void* values, std::size_t count, Shape shape, DType dtype);
   void* element_address(std::span<const std::int64_t> index, DType expected) const;
   Tensor with_layout(Shape shape, Shape strides, std::byte* data) const;
 
@@ -192,9 +196,7 @@ Tensor Tensor::of(std::span<const T> values, Shape shape) {
   if (shape.empty()) {
     shape.push_back(static_cast<std::int64_t>(values.size()));
   }
-  const Tensor source = from_blob(const_cast<T*>(values.data()), std::move(shape),
-                                  DTypeOf<std::remove_cv_t<T>>::value);
-  return source.clone();
+  return copy_of(values.data(), values.size(), std::move(shape), DTypeOf<T>::value);
 }
 
 template <class T>
