@@ -19,6 +19,7 @@ enum class ReduceOp : std::uint8_t { sum, prod, min, max, band, bor, bxor, avg, 
 inline constexpr std::array<std::string_view, 9> kReduceOpNames{
     "sum", "prod", "min", "max", "band", "bor", "bxor", "avg", "premul_sum"};
 inline constexpr std::size_t kReduceOpCount = kReduceOpNames.size();
+/// As messages, command lines and Python spell it.
 constexpr std::string_view name(ReduceOp op) {
   return kReduceOpNames[static_cast<std::size_t>(op)];
 }
