@@ -181,19 +181,19 @@ def environment_documented(tree):
     if page not in tree.all():
         yield page, 1, "is missing; it lists every environment variable"
         return
-    known = set(re.findall(r"`([A-Z][A-Z0-9_]*)`", tree.text(page)))
+    known = set(re.findall(r"`([A-Z][A-Za-z0-9_]*)`", tree.text(page)))
     used = set()
     for path in tree.cpp():
         if not path.startswith("src/") or path.endswith("_test.cpp"):
             continue
         for line, literal in cpp_text.literals(tree.text(path)):
-            names = re.fullmatch(r"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|RANK)=?", literal)
+            names = re.fullmatch(r"([A-Z][A-Z0-9]*(?:_[A-Za-z0-9]+)+|RANK)=?", literal)
             if names:
                 used.add(names[1])
                 if names[1] not in known:
                     yield path, line, f"variable {names[1]} is not in {page}; document it there"
     for number, line in enumerate(tree.text(page).splitlines(), 1):
-        for name in re.findall(r"`([A-Z][A-Z0-9_]*)`", line.split("|")[1] if line.startswith("|") else ""):
+        for name in re.findall(r"`([A-Z][A-Za-z0-9_]*)`", line.split("|")[1] if line.startswith("|") else ""):
             if name not in used:
                 yield page, number, f"nothing in src reads {name}; remove the row"
 
