@@ -13,7 +13,7 @@
 
 namespace tutti {
 
-void wake_sleepers(Line& line, Waker& waker) {
+void wake_sleepers(Epoch& line, Waker& waker) {
   // seq_cst: a sleeper that registers after this exchange looks at the value after our store of it.
   const std::uint32_t bits = line.sleepers.exchange(0, std::memory_order_seq_cst);
   if ((bits & kFutexSleeper) != 0) {
@@ -24,14 +24,14 @@ void wake_sleepers(Line& line, Waker& waker) {
   }
 }
 
-void register_sleeper(Line& line, std::uint32_t bit, PublishMode mode) {
+void register_sleeper(Epoch& line, std::uint32_t bit, PublishMode mode) {
   line.sleepers.fetch_or(bit, std::memory_order_seq_cst);
   if (kAsymmetricAllowed && mode == PublishMode::asymmetric) {
     ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
   }
 }
 
-void futex_sleep(Line& line, std::uint32_t seen) {
+void futex_sleep(Epoch& line, std::uint32_t seen) {
   constexpr auto kSlice = std::chrono::nanoseconds(limits::kSleepSlice);
   timespec limit{.tv_sec = 0, .tv_nsec = static_cast<long>(kSlice.count())};
   ::syscall(SYS_futex, &line.value, FUTEX_WAIT, seen, &limit, nullptr, 0);

@@ -1,7 +1,8 @@
 // The publish/sleep pair: how one rank makes a number visible to others and how they sleep until it
 // is. This file is the only home of fences in the project.
 //
-// A Line lives in shared memory. Its value only grows (modulo 2^32). The owner posts; others wait.
+// An Epoch lives in shared memory. Its value only grows (modulo 2^32). The owner posts; others
+// wait.
 //   post(v):   value = v (release); if somebody registered in `sleepers`, wake them.
 //   sleep:     register in `sleepers`; full barrier; look at the value once more; sleep.
 // The store of `value` and the load of `sleepers` by the poster must not be swapped against the
@@ -20,23 +21,25 @@
 
 namespace tutti {
 
-/// One published number in a cache line of its own (two lines: the prefetcher pairs them).
-struct alignas(64) Line {
+/// A published number and who sleeps for it. May share its cache line with what it publishes.
+struct Epoch {
   std::atomic<std::uint32_t> value{0};
   std::atomic<std::uint32_t> sleepers{0};
 };
+/// An Epoch in a cache line of its own.
+struct alignas(64) Line : Epoch {};
 
 /// Whether `value` has come to `target`, in arithmetic modulo 2^32.
 constexpr bool reached(std::uint32_t value, std::uint32_t target) {
   return static_cast<std::int32_t>(value - target) >= 0;
 }
 
-inline bool reached(const Line& line, std::uint32_t target) {
+inline bool reached(const Epoch& line, std::uint32_t target) {
   // acquire: pairs with the release in post(); what was written before the post is visible.
   return reached(line.value.load(std::memory_order_acquire), target);
 }
 
-/// Bits of Line::sleepers. Bit 31: someone sleeps on the line's futex. Bits 0..30: the rank with
+/// Bits of Epoch::sleepers. Bit 31: someone sleeps on the line's futex. Bits 0..30: the rank with
 /// this seat (modulo 31) sleeps on its bell, an eventfd.
 inline constexpr std::uint32_t kFutexSleeper = std::uint32_t{1} << 31;
 constexpr std::uint32_t bell_bit(int seat) { return std::uint32_t{1} << (seat % 31); }
@@ -55,7 +58,7 @@ class Waker {
 };
 
 /// Slow half of post(): takes the sleepers' registrations and wakes them.
-void wake_sleepers(Line& line, Waker& waker);
+void wake_sleepers(Epoch& line, Waker& waker);
 
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kAsymmetricAllowed = false;
@@ -69,7 +72,7 @@ inline constexpr bool kAsymmetricAllowed = true;
 inline constexpr bool kAsymmetricAllowed = true;
 #endif
 
-inline void post(Line& line, std::uint32_t value, PublishMode mode, Waker& waker) {
+inline void post(Epoch& line, std::uint32_t value, PublishMode mode, Waker& waker) {
   if (kAsymmetricAllowed && mode == PublishMode::asymmetric) {
     line.value.store(value, std::memory_order_release);
     // Keeps the compiler from swapping store and load; the CPU's swap is undone by the sleeper's
@@ -84,11 +87,11 @@ inline void post(Line& line, std::uint32_t value, PublishMode mode, Waker& waker
 }
 
 /// Announces a sleeper: afterwards the value must be looked at once more before sleeping.
-void register_sleeper(Line& line, std::uint32_t bit, PublishMode mode);
+void register_sleeper(Epoch& line, std::uint32_t bit, PublishMode mode);
 
 /// Sleeps on the futex of `line` while its value is `seen`, at most limits::kSleepSlice. The caller
 /// has registered kFutexSleeper and looked again.
-void futex_sleep(Line& line, std::uint32_t seen);
+void futex_sleep(Epoch& line, std::uint32_t seen);
 
 /// Registers this process for membarrier; false where the kernel or a sandbox refuses.
 bool register_for_membarrier();

@@ -1,0 +1,29 @@
+// What a rank remembers about its team between calls: how far everybody is, and which slots of its
+// own are still being read. Lane lock.
+#pragma once
+
+#include "transport/team.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tutti {
+
+inline constexpr std::size_t kMaxRingSlots = 64;
+
+struct TeamState {
+  explicit TeamState(int size) : seen(static_cast<std::size_t>(size), 0) {}
+
+  std::uint32_t call = 0;      ///< number of the last call entered
+  std::uint32_t safe = 0;      ///< every member is known to have finished this call
+  std::uint32_t base = 0;      ///< posts made when the last staged call ended, equal on all ranks
+  std::uint32_t cursor = 0;    ///< ring slots used so far; segment t of a call uses cursor + t
+  std::size_t slot_bytes = 0;  ///< of the ring's present division
+  std::uint64_t arrivals = 0;  ///< what the arrival counter must be when all have arrived
+  std::vector<std::uint32_t> seen;                      ///< progress of each member, as last read
+  std::array<std::uint32_t, kMaxRingSlots> required{};  ///< slot -> progress that proves it free
+};
+
+}  // namespace tutti

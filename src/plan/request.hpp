@@ -1,0 +1,77 @@
+// Request: one call, whatever its name. Validation turns it into a Call: the facts that engine and
+// backends need, with every block located.
+#pragma once
+
+#include "plan/fingerprint.hpp"
+#include "plan/op_context.hpp"
+#include "plan/spec.hpp"
+
+#include <tutti/options.hpp>
+#include <tutti/tensor.hpp>
+
+#include <chrono>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tutti {
+
+/// How a side with every rank's share is given: one tensor cut along dimension 0, or one per rank.
+enum class Form : std::uint8_t { single, list };
+
+struct Request {
+  Op op = Op::barrier;
+  std::span<const Tensor> in{};
+  std::span<const Tensor> out{};
+  Form form = Form::single;
+  std::span<const std::int64_t> in_rows{};  ///< all_to_all_single: rows of dimension 0 per rank
+  std::span<const std::int64_t> out_rows{};
+  ReduceOp reduce = ReduceOp::sum;
+  std::complex<double> factor{1.0, 0.0};
+  int root = 0;
+  int peer = -1;  ///< send, recv
+  int tag = 0;
+  bool allow_self = false;  ///< send, recv: part of a batch
+  std::optional<std::chrono::milliseconds> timeout{};
+};
+
+/// One rank's share on one side of a call.
+struct BlockView {
+  std::byte* data = nullptr;
+  std::size_t elements = 0;
+};
+
+/// A validated request.
+struct Call {
+  Op op = Op::barrier;
+  DType dtype = DType::f32;
+  ReduceOp reduce = ReduceOp::sum;
+  std::complex<double> factor{1.0, 0.0};
+  int divisor = 1;  ///< avg: number of contributions
+  int root = -1;
+  /// Blocks of each side on this rank: none, one, or one per rank. Where the side's tensors are not
+  /// row major, `data` is null until the engine has staged them.
+  std::vector<BlockView> in{};
+  std::vector<BlockView> out{};
+  bool uneven = false;  ///< blocks of several sizes; only then do they have to be looked at singly
+  bool pairwise_counts = false;  ///< all_to_all with splits: only each pair knows its count
+  std::uint64_t fingerprint = 0;
+};
+
+/// What a group allows beyond the defaults.
+struct GroupRules {
+  bool complex_product = false;
+};
+
+/// Whether `op` is defined for `dtype` (docs/algorithms.md, "Reduce operations").
+bool allows(ReduceOp op, DType dtype, const GroupRules& rules);
+
+/// Checks `request` against its Spec row and fills `call`. Throws InvalidArgument or Unsupported,
+/// before anything has been sent.
+void validate(const Request& request, const OpContext& context, const GroupRules& rules,
+              Call& call);
+
+}  // namespace tutti

@@ -1,0 +1,161 @@
+#include "transport/segment.hpp"
+
+#include "base/ensure.hpp"
+#include "base/limits.hpp"
+
+#include <tutti/error.hpp>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+std::string reason(const char* what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
+
+std::byte* reserve_and_map(int fd) {
+  void* base = ::mmap(nullptr, limits::kSegmentReserveBytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (base == MAP_FAILED) {
+    throw Unsupported(
+        fmt::format("shared memory cannot be used: {} (address space of {} bytes; see "
+                    "ulimit -v)",
+                    reason("mmap"), limits::kSegmentReserveBytes));
+  }
+  return static_cast<std::byte*>(base);
+}
+
+/// A file in /dev/shm that loses its name at once.
+UniqueFd open_unnamed_shm(std::string& why) {
+  UniqueFd fd(::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600));
+  if (!fd.valid()) {
+    why += "; " + reason("open /dev/shm");
+  }
+  return fd;
+}
+
+}  // namespace
+
+Segment Segment::create() {
+  UniqueFd fd(::memfd_create("tutti", MFD_CLOEXEC));
+  if (fd.valid()) {
+    std::byte* base = reserve_and_map(fd.get());
+    return {std::move(fd), base, false};
+  }
+  std::string why = reason("memfd_create");
+  fd = open_unnamed_shm(why);
+  if (!fd.valid()) {
+    throw Unsupported("shared memory cannot be used: " + why);
+  }
+  std::byte* base = reserve_and_map(fd.get());
+  return {std::move(fd), base, true};
+}
+
+Segment Segment::map(UniqueFd fd) {
+  std::byte* base = reserve_and_map(fd.get());
+  return {std::move(fd), base, false};
+}
+
+Segment::Segment(UniqueFd fd, std::byte* base, bool reserve_pages)
+    : fd_(std::move(fd)), base_(base), reserve_pages_(reserve_pages) {}
+
+Segment::Segment(Segment&& other) noexcept
+    : fd_(std::move(other.fd_)),
+      base_(std::exchange(other.base_, nullptr)),
+      reserve_pages_(other.reserve_pages_),
+      end_(other.end_),
+      allocated_(other.allocated_),
+      free_(std::move(other.free_)) {}
+
+Segment::~Segment() {
+  if (base_ != nullptr) {
+    ::munmap(base_, limits::kSegmentReserveBytes);
+  }
+}
+
+std::optional<std::size_t> Segment::take_free(std::size_t bytes) {
+  for (auto it = free_.begin(); it != free_.end(); ++it) {
+    const auto [offset, available] = *it;
+    if (available < bytes) {
+      continue;
+    }
+    free_.erase(it);
+    if (available > bytes) {
+      free_.emplace(offset + bytes, available - bytes);
+    }
+    return offset;
+  }
+  return std::nullopt;
+}
+
+std::size_t Segment::allocate(std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  bytes = (bytes + kPage - 1) / kPage * kPage;
+  std::size_t offset = end_;
+  if (const auto reused = take_free(bytes)) {
+    offset = *reused;
+  } else if (bytes > limits::kSegmentReserveBytes - end_) {
+    throw Unsupported(
+        fmt::format("shared memory is used up: {} bytes wanted, {} of {} in use; destroy "
+                    "groups that are no longer needed",
+                    bytes, allocated_, limits::kSegmentReserveBytes));
+  } else if (::ftruncate(fd_.get(), static_cast<off_t>(end_ + bytes)) != 0) {
+    throw Unsupported(
+        fmt::format("shared memory cannot grow by {} bytes: {}", bytes, std::strerror(errno)));
+  } else {
+    end_ += bytes;
+  }
+  if (reserve_pages_) {
+    const int error =
+        ::posix_fallocate(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
+    if (error != 0) {
+      free_.emplace(offset, bytes);
+      throw Unsupported(
+          fmt::format("/dev/shm has no room for {} bytes: {}; enlarge it or allow "
+                      "memfd_create",
+                      bytes, std::strerror(error)));
+    }
+  }
+  allocated_ += bytes;
+  return offset;
+}
+
+void Segment::release(std::size_t offset, std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  bytes = (bytes + kPage - 1) / kPage * kPage;
+  // Punching the pages out both returns the memory and makes the area read as zeros for its next
+  // use.
+  if (::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                  static_cast<off_t>(bytes)) != 0) {
+    std::memset(base_ + offset, 0, bytes);
+  }
+  allocated_ -= bytes;
+  auto [it, inserted] = free_.emplace(offset, bytes);
+  ensure(inserted, "an area of a segment is released once");
+  if (const auto after = std::next(it); after != free_.end() && offset + bytes == after->first) {
+    it->second += after->second;
+    free_.erase(after);
+  }
+  if (it != free_.begin()) {
+    const auto before = std::prev(it);
+    if (before->first + before->second == it->first) {
+      before->second += it->second;
+      free_.erase(it);
+    }
+  }
+}
+
+std::size_t Segment::allocated() const {
+  const std::scoped_lock lock(mutex_);
+  return allocated_;
+}
+
+}  // namespace tutti
