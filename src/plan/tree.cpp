@@ -118,12 +118,11 @@ Plan binomial_scatter(Seat me, int root) {
   if (node.parent >= 0) {
     step::add(plan, {step::recv(node.parent, subtree(node, me, root, source))});
   }
-  std::vector<Step> gives;
+  std::vector<Step> gives{step::copy(block(source, me.rank), block(Buffer::out, 0))};
   for (const int child : node.children) {
     gives.push_back(
         step::send(child, subtree(tree_node({child, me.size}, root), me, root, source)));
   }
-  gives.push_back(step::copy(block(source, me.rank), block(Buffer::out, 0)));
   step::add(plan, std::move(gives));
   return plan;
 }
