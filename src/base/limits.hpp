@@ -20,6 +20,18 @@ inline constexpr std::size_t kMaxStoreKeyBytes = 4096;
 inline constexpr std::size_t kMaxStoreValueBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxStoreKeysPerCall = 65536;
 inline constexpr std::size_t kMaxStoreClients = 65536;
+inline constexpr std::size_t kMaxStoreBytes = std::size_t{8} << 30;  // keys and values together
+inline constexpr std::size_t kMaxStoreFrameBytes = kMaxStoreValueBytes + (std::size_t{1} << 20);
+inline constexpr std::size_t kMaxStoreFileBytes = std::size_t{16} << 30;  // log of a file store
+// TCP store server. Waiting calls of one client; bytes held for all waiting calls; unsent replies
+// after which a client is not read from, and after which it is dropped; partly received and unsent
+// bytes of all clients together.
+inline constexpr std::size_t kMaxStoreWaitsPerClient = 1024;
+inline constexpr std::size_t kMaxStoreWaitBytes = std::size_t{1} << 30;
+inline constexpr std::size_t kStoreBacklogPauseBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxStoreBacklogBytes = std::size_t{256} << 20;
+inline constexpr std::size_t kMaxStoreBufferedBytes = std::size_t{2} << 30;
+inline constexpr std::chrono::seconds kHandshakeTimeout{10};
 
 // Connections.
 inline constexpr std::size_t kMaxSecretBytes = 4096;
@@ -29,6 +41,7 @@ inline constexpr std::size_t kMaxPassedFds = 64;  // per message on a local sock
 // Shared memory of one rank. The reserve is address space, not memory.
 inline constexpr std::size_t kSegmentReserveBytes = std::size_t{4} << 30;
 inline constexpr int kMaxLocalRanks = 1024;
+inline constexpr std::size_t kMessageRingBytes = std::size_t{128} << 10;  // per pair and direction
 
 // Messages between ranks.
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 46;

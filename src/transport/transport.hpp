@@ -62,6 +62,7 @@ struct RecvOp {
   std::size_t their_bytes = 0;    ///< once matched
   std::size_t moved = 0;          ///< bytes stored so far; channel lock
   RecvOp* next = nullptr;         ///< match table lock
+  std::uint64_t order = 0;        ///< when it was posted; match table lock
 };
 
 class Transport {
@@ -74,13 +75,23 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  /// Gives the link to `peer`; at most one per peer. A message to oneself needs no link.
+  /// In the child after a fork: the links belong to the parent; from now on only the destructor
+  /// may be called, and it says nothing to anybody.
+  void abandon();
+  /// Called, without any lock held, after a call that completed ops other than its own, so that
+  /// their sleepers can be woken. Set before the first message.
+  void set_wake_callback(std::function<void()> wake);
+
+  /// Gives the link to `peer`; at most one per peer. Messages for a peer without a link wait for
+  /// it. A message to oneself needs no link.
   void add_link(int peer, std::unique_ptr<Link> link);
 
   void send(SendOp& op);
   void recv(RecvOp& op);
-  /// After these return the transport no longer touches the op or its bytes. A message that is
-  /// partly out is completed with what was promised (the rest is copied aside first).
+  /// After these return the transport no longer touches the op or its bytes; an op that was still
+  /// active is idle again. A frame that is partly out is completed from a copy; then a message
+  /// whose bytes did not all go out is withdrawn: its receive waits on as if it had never been
+  /// sent. A receive that a message had already met takes that message along.
   void cancel(SendOp& op);
   void cancel(RecvOp& op);
   /// Drops what arrived for `group` and was never received; a destroyed group's leftovers.
@@ -96,10 +107,11 @@ class Transport {
   int poll_fd() const;
   /// Why `peer` cannot be reached any more; empty while it can.
   std::optional<Failure> failure(int peer) const;
-  /// Marks a peer as gone (its process died): its transfers end as lost.
+  /// Marks a peer as gone (its process died): what had arrived can still be received, all other
+  /// transfers with it end as lost. A receive from anyone that met no message yet stays.
   void peer_died(int peer, const Failure& failure);
   std::string describe(int peer) const;
-  /// Sends not yet handed over to the links; a clean exit waits for 0.
+  /// Sends to peers that are not yet out of this process; a clean exit waits for 0.
   std::size_t pending_sends() const;
 
  private:

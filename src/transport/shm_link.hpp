@@ -1,0 +1,85 @@
+// ShmLink: a Link through two byte rings in shared memory, one per direction. A ring has one
+// producer and one consumer; the producer posts how much it wrote (tail), the consumer how much it
+// read (head), both in bytes modulo 2^32. What a peer writes into the shared counters is checked:
+// numbers that cannot be are a failure, never an access outside the ring.
+#pragma once
+
+#include "transport/link.hpp"
+#include "transport/publish.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace tutti {
+
+/// The ring as it lies in memory, its bytes right behind it.
+struct ShmRing {
+  Line tail;                             ///< posted by the producer
+  alignas(128) Line head;                ///< posted by the consumer
+  alignas(128) std::uint32_t magic = 0;  ///< this and the next: written once, before it is shared
+  std::uint32_t capacity = 0;            ///< bytes; a power of two
+
+  static constexpr std::uint32_t kMagic = 0x474e5254;
+
+  /// Memory a ring of `capacity` bytes takes.
+  static constexpr std::size_t footprint(std::size_t capacity) {
+    return sizeof(ShmRing) + capacity;
+  }
+  /// Makes a ring at `at`, aligned to 128 bytes; `capacity` a power of two within base/limits.hpp.
+  static ShmRing& create(void* at, std::size_t capacity);
+  /// The ring that a peer made at `at`, where `available` bytes are mapped; null if there is none.
+  static ShmRing* find(void* at, std::size_t available);
+
+  std::byte* bytes() { return reinterpret_cast<std::byte*>(this + 1); }
+};
+
+class ShmLink final : public Link {
+ public:
+  struct Options {
+    ShmRing* in = nullptr;   ///< this rank consumes; outlives the link
+    ShmRing* out = nullptr;  ///< this rank produces; outlives the link
+    PublishMode mode = PublishMode::exchange;
+    Waker* waker = nullptr;      ///< rings the peer's bell; outlives the link
+    std::uint32_t bell_bit = 1;  ///< what the peer's waker is given to ring this rank's bell
+    std::string name = "shm";
+  };
+  explicit ShmLink(const Options& options);
+
+  std::size_t write(std::span<const std::span<const std::byte>> parts) override;
+  std::size_t read(std::span<const std::span<std::byte>> parts) override;
+  std::optional<Failure> failure() override;
+  bool arm(bool want_write) override;
+  int fd() const override { return -1; }
+  std::string describe() const override { return options_.name; }
+  bool readable() const override;
+
+  /// Any thread: the peer is gone. What it had written can still be read.
+  void fail(const Failure& failure);
+
+ private:
+  std::uint32_t room();
+  std::uint32_t available();
+  void copy_in(std::span<const std::byte> part);
+  void copy_out(std::span<std::byte> part);
+  bool register_bell(Line& line) const;
+
+  const Options options_;
+  const std::uint32_t in_mask_;
+  const std::uint32_t out_mask_;
+  // Owner of the channel's lock, except for the hint.
+  std::uint32_t written_ = 0;           // own tail, posted or not
+  std::uint32_t freed_ = 0;             // last seen head of the peer
+  std::uint32_t arrived_ = 0;           // last seen tail of the peer
+  std::uint32_t read_posted_ = 0;       // own head as posted
+  std::atomic<std::uint32_t> read_{0};  // own head, posted or not; others read it in readable()
+  std::atomic<bool> failed_{false};
+  std::mutex failure_mutex_;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,409 @@
+// Transport: finds the channel for each call, and polls them all. Locks, in the order they are
+// taken: setup (adding channels and links), one channel, the match table. Handlers and the wake
+// callback run with none of them held.
+#include "transport/transport.hpp"
+
+#include "base/ensure.hpp"
+#include "base/limits.hpp"
+#include "base/unique_fd.hpp"
+#include "transport/channel.hpp"
+#include "transport/local_channel.hpp"
+
+#include <tutti/options.hpp>
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+constexpr std::uint32_t kReads = EPOLLIN | EPOLLRDHUP;
+
+}  // namespace
+
+struct Transport::Internals {
+  // A channel's socket in the epoll set; written under the channel's lock.
+  struct Watched {
+    Channel* channel = nullptr;
+    std::uint32_t events = 0;
+  };
+
+  Internals(int own_rank, int size, FaultHandler handler)
+      : rank(own_rank),
+        world_size(size),
+        on_fault(std::move(handler)),
+        local(own_rank, table),
+        channels(std::make_unique<std::atomic<Channel*>[]>(static_cast<std::size_t>(size))),
+        polled(std::make_unique<std::atomic<Channel*>[]>(static_cast<std::size_t>(size))),
+        watched(static_cast<std::size_t>(size)) {}
+
+  Channel& channel(int peer);
+  Channel* existing(int peer) const {
+    ensure(peer >= 0 && peer < world_size, "peer outside the world");
+    // acquire: pairs with the release in channel(); the channel is complete.
+    return channels[static_cast<std::size_t>(peer)].load(std::memory_order_acquire);
+  }
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (int peer = 0; peer < world_size; ++peer) {
+      if (Channel* found = existing(peer)) {
+        visit(*found);
+      }
+    }
+  }
+  void watch(Channel& channel);
+  void poll_sockets(Events& events);
+  void recv_from_anyone(RecvOp& op, Events& events);
+  void settle(const MessageKey& key, Events& events);
+  void finish(Events& events);
+
+  const int rank;
+  const int world_size;
+  const FaultHandler on_fault;
+  std::function<void()> wake;
+  MatchTable table;
+  LocalChannel local;
+  std::unique_ptr<std::atomic<Channel*>[]> channels;  // by peer; made when first needed
+
+  std::mutex setup;
+  std::vector<std::unique_ptr<Channel>> owned;  // setup
+  // Channels whose link has no descriptor, in the order they got it; append only.
+  std::unique_ptr<std::atomic<Channel*>[]> polled;
+  std::atomic<std::size_t> polled_count{0};
+  std::vector<Watched> watched;  // by peer
+  UniqueFd epoll;                // made with the first socket; setup
+  std::atomic<int> epoll_fd{-1};
+  std::atomic<bool> abandoned{false};
+};
+
+Channel& Transport::Internals::channel(int peer) {
+  if (Channel* found = existing(peer)) {
+    return *found;
+  }
+  const std::scoped_lock lock(setup);
+  if (Channel* found = existing(peer)) {
+    return *found;
+  }
+  owned.push_back(std::make_unique<Channel>(peer, table));
+  channels[static_cast<std::size_t>(peer)].store(owned.back().get(), std::memory_order_release);
+  return *owned.back();
+}
+
+/// Keeps the epoll set in step with what a socket's channel waits for. Its lock is held.
+void Transport::Internals::watch(Channel& channel) {
+  const int fd = channel.fd();
+  if (fd < 0) {
+    return;
+  }
+  Watched& entry = watched[static_cast<std::size_t>(channel.peer())];
+  const std::uint32_t wanted =
+      channel.failed() ? 0 : kReads | (channel.has_output() ? std::uint32_t{EPOLLOUT} : 0);
+  if (entry.channel == nullptr || wanted == entry.events) {
+    return;
+  }
+  epoll_event event{};
+  event.events = wanted;
+  event.data.ptr = &channel;
+  const int act = wanted == 0 ? EPOLL_CTL_DEL : entry.events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  ensure(::epoll_ctl(epoll.get(), act, fd, &event) == 0, "epoll refused a socket");
+  entry.events = wanted;
+}
+
+void Transport::Internals::poll_sockets(Events& events) {
+  // acquire: pairs with the release in add_link(); the descriptor is set up.
+  const int fd = epoll_fd.load(std::memory_order_acquire);
+  if (fd < 0) {
+    return;
+  }
+  std::array<epoll_event, 64> ready;
+  const int count = ::epoll_wait(fd, ready.data(), static_cast<int>(ready.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    Channel& channel = *static_cast<Channel*>(ready[static_cast<std::size_t>(i)].data.ptr);
+    const std::unique_lock lock(channel.mutex(), std::try_to_lock);
+    if (lock.owns_lock()) {
+      channel.pump(events);
+      watch(channel);
+    }
+  }
+}
+
+void Transport::Internals::recv_from_anyone(RecvOp& op, Events& events) {
+  // Each round that fails means that another receive took the message in between.
+  for (int peer = table.turn_or_post(op); peer >= 0; peer = table.turn_or_post(op)) {
+    if (peer == rank) {
+      const std::scoped_lock lock(local.mutex());
+      if (Arrival* arrival = table.take(op, peer)) {
+        local.deliver(*arrival, op, events);
+        return;
+      }
+      continue;
+    }
+    Channel& from = channel(peer);
+    const std::scoped_lock lock(from.mutex());
+    if (Arrival* arrival = table.take(op, peer)) {
+      from.deliver(*arrival, op, events);
+      watch(from);
+      return;
+    }
+  }
+}
+
+/// Pairs receives from anyone that were posted again with arrivals that were there already.
+void Transport::Internals::settle(const MessageKey& key, Events& events) {
+  while (const std::optional<int> peer = table.unsettled(key)) {
+    if (*peer == rank) {
+      const std::scoped_lock lock(local.mutex());
+      if (const auto pair = table.take_pair(key, *peer); pair.op != nullptr) {
+        local.deliver(*pair.arrival, *pair.op, events);
+      }
+      continue;
+    }
+    Channel& from = channel(*peer);
+    const std::scoped_lock lock(from.mutex());
+    if (const auto pair = table.take_pair(key, *peer); pair.op != nullptr) {
+      from.deliver(*pair.arrival, *pair.op, events);
+      watch(from);
+    }
+  }
+}
+
+/// Acts on what happened, once no lock is held.
+void Transport::Internals::finish(Events& events) {
+  while (!events.unsettled.empty()) {
+    const MessageKey key = events.unsettled.back();
+    events.unsettled.pop_back();
+    settle(key, events);
+  }
+  if (on_fault) {
+    for (const Events::Fault& fault : events.faults) {
+      on_fault(fault.peer, fault.group, fault.failure);
+    }
+  }
+  if (events.completed != 0 && wake) {
+    wake();
+  }
+}
+
+Transport::Transport(int rank, int world_size, FaultHandler on_fault)
+    : internals_(std::make_unique<Internals>(rank, world_size, std::move(on_fault))) {}
+
+Transport::~Transport() {
+  if (internals_->abandoned.load(std::memory_order_relaxed)) {
+    return;
+  }
+  Events events;
+  internals_->for_each([&](Channel& channel) {
+    const std::scoped_lock lock(channel.mutex());
+    channel.send_bye(events);
+  });
+}
+
+void Transport::abandon() { internals_->abandoned.store(true, std::memory_order_relaxed); }
+
+void Transport::set_wake_callback(std::function<void()> wake) {
+  internals_->wake = std::move(wake);
+}
+
+void Transport::add_link(int peer, std::unique_ptr<Link> link) {
+  Channel& channel = internals_->channel(peer);
+  Events events;
+  {
+    const std::scoped_lock setup(internals_->setup);
+    const std::scoped_lock lock(channel.mutex());
+    channel.attach(std::move(link), events);
+    if (channel.fd() < 0) {
+      const std::size_t count = internals_->polled_count.load(std::memory_order_relaxed);
+      internals_->polled[count].store(&channel, std::memory_order_relaxed);
+      // release: pairs with the acquire in poll() and arm(); the entry is there.
+      internals_->polled_count.store(count + 1, std::memory_order_release);
+    } else {
+      if (!internals_->epoll.valid()) {
+        internals_->epoll.reset(::epoll_create1(EPOLL_CLOEXEC));
+        ensure(internals_->epoll.valid(), "no descriptor for an epoll set; raise ulimit -n");
+        internals_->epoll_fd.store(internals_->epoll.get(), std::memory_order_release);
+      }
+      internals_->watched[static_cast<std::size_t>(peer)].channel = &channel;
+      internals_->watch(channel);
+    }
+  }
+  internals_->finish(events);
+}
+
+void Transport::send(SendOp& op) {
+  op.moved = 0;
+  op.state.store(TransferState::active, std::memory_order_relaxed);
+  Events events{.own = &op};
+  if (op.peer == internals_->rank) {
+    const std::scoped_lock lock(internals_->local.mutex());
+    internals_->local.send(op, events);
+  } else {
+    Channel& channel = internals_->channel(op.peer);
+    const std::scoped_lock lock(channel.mutex());
+    channel.send(op, events);
+    internals_->watch(channel);
+  }
+  internals_->finish(events);
+}
+
+void Transport::recv(RecvOp& op) {
+  op.moved = 0;
+  op.source = -1;
+  op.state.store(TransferState::active, std::memory_order_relaxed);
+  Events events{.own = &op};
+  if (op.peer == kAnySource) {
+    internals_->recv_from_anyone(op, events);
+  } else if (op.peer == internals_->rank) {
+    const std::scoped_lock lock(internals_->local.mutex());
+    internals_->local.recv(op, events);
+  } else {
+    Channel& channel = internals_->channel(op.peer);
+    const std::scoped_lock lock(channel.mutex());
+    channel.recv(op, events);
+    internals_->watch(channel);
+  }
+  internals_->finish(events);
+}
+
+void Transport::cancel(SendOp& op) {
+  Events events;
+  bool found = false;
+  if (op.peer == internals_->rank) {
+    const std::scoped_lock lock(internals_->local.mutex());
+    found = internals_->local.cancel(op);
+  } else if (Channel* channel = internals_->existing(op.peer)) {
+    const std::scoped_lock lock(channel->mutex());
+    found = channel->cancel(op, events);
+    internals_->watch(*channel);
+  }
+  if (found) {
+    op.state.store(TransferState::idle, std::memory_order_relaxed);
+  }
+  internals_->finish(events);
+}
+
+void Transport::cancel(RecvOp& op) {
+  // acquire: pairs with the release of the completion, after which the op is the caller's again.
+  while (op.state.load(std::memory_order_acquire) == TransferState::active) {
+    bool found = internals_->table.unpost(op);
+    // Not posted: a message has met it, and its sender's lock holds the rest of the story. Only a
+    // withdrawal in between can post it again; hence the loop.
+    const int source = found ? -1 : internals_->table.source_of(op);
+    if (source == internals_->rank) {
+      const std::scoped_lock wait_for_copy(internals_->local.mutex());
+    } else if (source >= 0) {
+      Channel& channel = internals_->channel(source);
+      const std::scoped_lock lock(channel.mutex());
+      found = channel.cancel(op);
+    }
+    if (found) {
+      op.state.store(TransferState::idle, std::memory_order_relaxed);
+    }
+  }
+}
+
+void Transport::forget_group(std::uint64_t group) {
+  Events events;
+  for (const int peer : internals_->table.peers_of_group(group)) {
+    if (peer == internals_->rank) {
+      const std::scoped_lock lock(internals_->local.mutex());
+      internals_->local.forget(group, events);
+      continue;
+    }
+    Channel& channel = internals_->channel(peer);
+    const std::scoped_lock lock(channel.mutex());
+    channel.forget(group, events);
+    internals_->watch(channel);
+  }
+  internals_->finish(events);
+}
+
+void Transport::send_fault(int peer, std::uint64_t group, const Failure& failure) {
+  if (peer == internals_->rank) {
+    return;
+  }
+  Channel& channel = internals_->channel(peer);
+  Events events;
+  {
+    const std::scoped_lock lock(channel.mutex());
+    channel.send_fault(group, failure, events);
+    internals_->watch(channel);
+  }
+  internals_->finish(events);
+}
+
+bool Transport::poll() {
+  Events events;
+  const std::size_t count = internals_->polled_count.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < count; ++i) {
+    Channel& channel = *internals_->polled[i].load(std::memory_order_relaxed);
+    if (!channel.busy()) {
+      continue;
+    }
+    const std::unique_lock lock(channel.mutex(), std::try_to_lock);
+    if (lock.owns_lock()) {
+      channel.pump(events);
+    }
+  }
+  internals_->poll_sockets(events);
+  const bool moved = events.moved || events.completed != 0;
+  if (moved || !events.faults.empty()) {
+    internals_->finish(events);
+  }
+  return moved;
+}
+
+bool Transport::arm() {
+  const std::size_t count = internals_->polled_count.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < count; ++i) {
+    Channel& channel = *internals_->polled[i].load(std::memory_order_relaxed);
+    const std::unique_lock lock(channel.mutex(), std::try_to_lock);
+    if (!lock.owns_lock() || !channel.arm()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int Transport::poll_fd() const { return internals_->epoll_fd.load(std::memory_order_acquire); }
+
+std::optional<Failure> Transport::failure(int peer) const {
+  const Channel* channel = peer == internals_->rank ? nullptr : internals_->existing(peer);
+  return channel != nullptr ? channel->failure() : std::nullopt;
+}
+
+void Transport::peer_died(int peer, const Failure& failure) {
+  if (peer == internals_->rank) {
+    return;
+  }
+  Channel& channel = internals_->channel(peer);
+  Events events;
+  {
+    const std::scoped_lock lock(channel.mutex());
+    channel.peer_died(failure, events);
+    internals_->watch(channel);
+  }
+  internals_->finish(events);
+}
+
+std::string Transport::describe(int peer) const {
+  if (peer == internals_->rank) {
+    return "self";
+  }
+  const Channel* channel = internals_->existing(peer);
+  return channel != nullptr ? channel->describe() : "no link yet";
+}
+
+std::size_t Transport::pending_sends() const {
+  std::size_t pending = 0;
+  internals_->for_each([&](Channel& channel) {
+    const std::scoped_lock lock(channel.mutex());
+    pending += channel.pending();
+  });
+  return pending;
+}
+
+}  // namespace tutti
