@@ -31,8 +31,10 @@ class Run {
         ranks_(plans.size()) {
     for (int rank = 0; rank < size_; ++rank) {
       machines_.emplace_back(what.op, Seat{rank, size_}, what.root, expressions_);
-      ranks_[at(rank)].heard.assign(at(size_), false);
-      ranks_[at(rank)].heard[at(rank)] = true;
+      if (what.op == Op::barrier) {
+        ranks_[at(rank)].heard.assign(at(size_), false);
+        ranks_[at(rank)].heard[at(rank)] = true;
+      }
     }
   }
 
@@ -59,7 +61,7 @@ class Run {
     std::size_t round = 0;
     std::vector<bool> pending{};  // per step of the round
     int open = 0;                 // pending steps
-    std::vector<bool> heard{};    // ranks whose entering this one knows of
+    std::vector<bool> heard{};    // barrier: ranks whose entering this one knows of
   };
   struct Posted {
     int rank = -1;
@@ -156,9 +158,9 @@ class Run {
     const Step& step =
         plans_[at(recv.rank)].rounds[ranks_[at(recv.rank)].round].steps[at(recv.step)];
     fail(recv.rank, recv.step, machines_[at(recv.rank)].give_to(step, send.cargo));
-    for (int rank = 0; rank < size_; ++rank) {
-      if (send.heard[at(rank)]) {
-        ranks_[at(recv.rank)].heard[at(rank)] = true;
+    for (std::size_t rank = 0; rank < send.heard.size(); ++rank) {
+      if (send.heard[rank]) {
+        ranks_[at(recv.rank)].heard[rank] = true;
       }
     }
     end_step(send);
@@ -228,12 +230,13 @@ class Run {
     if (held < 0 || !expressions_.reduces(held, wanted.block)) {
       return fmt::format("block {} of every rank, reduced and finished", wanted.block);
     }
-    const Expressions::Id first = same_tree_.try_emplace(wanted.block, held).first->second;
-    if (held != first) {
-      return fmt::format("the same tree as on the ranks before: {}", expressions_.text(first));
+    const auto [first, is_first] = same_tree_.try_emplace(wanted.block, held);
+    if (held != first->second) {
+      return fmt::format("the tree that the ranks before have: {}",
+                         expressions_.text(first->second));
     }
     const Expressions::Id in_order =
-        what_.sum == Sum::rank_order ? expressions_.rank_order(wanted.block) : held;
+        is_first && what_.sum == Sum::rank_order ? expressions_.rank_order(wanted.block) : held;
     return held == in_order ? "" : fmt::format("rank order: {}", expressions_.text(in_order));
   }
 

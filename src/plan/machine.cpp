@@ -20,17 +20,64 @@ std::string first_of(std::string a, std::string b) { return a.empty() ? b : a; }
 
 Machine::Machine(Op op, Seat seat, int root, Expressions& expressions)
     : op_(op), seat_(seat), root_(root), expressions_(expressions) {
-  of(Buffer::in).resize(at(plan_in_blocks(op, seat.rank, root, seat.size)));
-  of(Buffer::out).resize(at(plan_out_blocks(op, seat.rank, root, seat.size)));
-  of(Buffer::acc).resize(spec(op).reduces ? at(seat.size) : 0);
-  of(Buffer::hold).resize(op == Op::broadcast ? 0 : at(seat.size));
-  if (op == Op::broadcast) {
-    of(Buffer::in).clear();
+  const bool broadcast = op == Op::broadcast;  // works on out alone
+  add_cells(Buffer::in, broadcast ? 0 : plan_in_blocks(op, seat.rank, root, seat.size));
+  add_cells(Buffer::out, plan_out_blocks(op, seat.rank, root, seat.size));
+  add_cells(Buffer::acc, spec(op).reduces ? seat.size : 0);
+  add_cells(Buffer::hold, broadcast ? 0 : seat.size);
+  find_aliases();
+  const Buffer given = broadcast && seat.rank == root ? Buffer::out : Buffer::in;
+  for (int block = 0; block < blocks(given); ++block) {
+    cells_[at(index(given, block))].value = expressions.input(seat.rank, block);
   }
-  const bool given_in_out = op == Op::broadcast && seat.rank == root;
-  Cells& given = of(given_in_out ? Buffer::out : Buffer::in);
-  for (std::size_t block = 0; block < given.size(); ++block) {
-    given[block].value = expressions.input(seat.rank, static_cast<int>(block));
+}
+
+void Machine::add_cells(Buffer buffer, int count) {
+  counts_[static_cast<std::size_t>(buffer)] = count;
+  starts_[static_cast<std::size_t>(buffer)] = static_cast<int>(cells_.size());
+  for (int block = 0; block < count; ++block) {
+    cells_.push_back({.buffer = buffer, .block = block, .share = share(buffer, block)});
+  }
+}
+
+int Machine::share(Buffer buffer, int block) const {
+  if (buffer == Buffer::hold) {
+    return spec(op_).reduces ? seat_.rank : block;
+  }
+  if (op_ == Op::all_to_all) {  // a share per pair of ranks
+    return buffer == Buffer::in ? seat_.rank * seat_.size + block : block * seat_.size + seat_.rank;
+  }
+  const Side side = buffer == Buffer::in ? spec(op_).in : spec(op_).out;
+  const bool single = buffer != Buffer::acc && !spec(op_).cuts && side.part == Part::block;
+  return single ? seat_.rank : block;
+}
+
+void Machine::find_aliases() {
+  if (blocks(Buffer::out) == 0) {
+    return;
+  }
+  const auto join = [&](Buffer a, int block_a, Buffer b, int block_b) {
+    if (block_a >= blocks(a) || block_b >= blocks(b)) {
+      return;
+    }
+    for (const auto& [from, to] : {std::pair{index(a, block_a), index(b, block_b)},
+                                   std::pair{index(b, block_b), index(a, block_a)}}) {
+      std::array<int, 2>& known = cells_[at(from)].aliases;
+      known[known[0] < 0 ? 0 : 1] = to;
+    }
+  };
+  for (int block = 0; spec(op_).cuts && block < seat_.size; ++block) {
+    join(Buffer::in, block, Buffer::out, block);
+    join(Buffer::in, block, Buffer::acc, block);
+    join(Buffer::out, block, Buffer::acc, block);
+  }
+  if (op_ == Op::reduce_scatter) {
+    join(Buffer::in, seat_.rank, Buffer::out, 0);
+    join(Buffer::in, seat_.rank, Buffer::acc, seat_.rank);
+    join(Buffer::out, 0, Buffer::acc, seat_.rank);
+  }
+  if (op_ == Op::all_gather) {
+    join(Buffer::in, 0, Buffer::out, seat_.rank);
   }
 }
 
@@ -46,54 +93,23 @@ std::string Machine::text(Buffer buffer, int block) const {
   return fmt::format("{} = {}", what, expressions_.text(held));
 }
 
-std::vector<Machine::Place> Machine::places(Range range) const {
-  std::vector<Place> all;
+std::vector<int> Machine::cells(Range range) const {
+  std::vector<int> all(at(range.count));
   const int total = blocks(range.buffer);
   for (int i = 0; i < range.count; ++i) {
-    all.push_back({range.buffer, (range.first + i) % total});
+    all[at(i)] = index(range.buffer, (range.first + i) % total);
   }
   return all;
 }
 
-std::vector<Machine::Place> Machine::aliases(Place place) const {
-  // A set of places per memory block: which block of in, out and acc it is, or -1.
-  std::array<int, 3> block{-1, -1, -1};
-  const auto own = static_cast<std::size_t>(place.buffer);
-  if (place.buffer == Buffer::hold) {
-    return {};
+Machine::Cell& Machine::marked(int index) {
+  Cell& cell = cells_[at(index)];
+  if (cell.flight != flight_) {
+    cell.flight = flight_;
+    cell.read_by = -1;
+    cell.written_by = -1;
   }
-  if (spec(op_).cuts) {
-    block.fill(place.block);
-  } else if (op_ == Op::reduce_scatter) {
-    block = {seat_.rank, 0, seat_.rank};
-  } else if (op_ == Op::all_gather) {
-    block = {0, seat_.rank, -1};
-  }
-  if (block[own] != place.block || blocks(Buffer::out) == 0) {
-    return {};
-  }
-  std::vector<Place> others;
-  for (std::size_t other = 0; other < block.size(); ++other) {
-    const auto buffer = static_cast<Buffer>(other);
-    if (other != own && block[other] >= 0 && block[other] < blocks(buffer)) {
-      others.push_back({buffer, block[other]});
-    }
-  }
-  return others;
-}
-
-int Machine::share(Place place) const {
-  if (place.buffer == Buffer::hold) {
-    return spec(op_).reduces ? seat_.rank : place.block;
-  }
-  if (op_ == Op::all_to_all) {  // a share per pair of ranks
-    return place.buffer == Buffer::in ? seat_.rank * seat_.size + place.block
-                                      : place.block * seat_.size + seat_.rank;
-  }
-  const bool single =
-      place.buffer != Buffer::acc && !spec(op_).cuts &&
-      (place.buffer == Buffer::in ? spec(op_).in : spec(op_).out).part == Part::block;
-  return single ? seat_.rank : place.block;
+  return cell;
 }
 
 std::string Machine::check_range(Range range) const {
@@ -129,32 +145,33 @@ std::string Machine::check_pair(Range from, Range to) const {
   if (from.count != to.count) {
     return fmt::format("takes {} blocks to {}", from.count, to.count);
   }
-  const std::vector<Place> sources = places(from);
-  const std::vector<Place> targets = places(to);
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    if (share(sources[i]) != share(targets[i])) {
+  for (int i = 0; i < from.count; ++i) {
+    const Cell& source = cell(from.buffer, (from.first + i) % blocks(from.buffer));
+    const Cell& target = cell(to.buffer, (to.first + i) % blocks(to.buffer));
+    if (source.share != target.share) {
       return fmt::format("takes {} block {} to {} block {}, which can have another size",
-                         name(from.buffer), sources[i].block, name(to.buffer), targets[i].block);
+                         name(from.buffer), source.block, name(to.buffer), target.block);
     }
   }
   return {};
 }
 
-std::string Machine::read(Place place, Expressions::Id& value) {
-  value = of(place).value;
-  return value >= 0 ? "" : "reads " + text(place.buffer, place.block);
+std::string Machine::read(int source, Expressions::Id& value) const {
+  const Cell& cell = cells_[at(source)];
+  value = cell.value;
+  return value >= 0 ? "" : "reads " + text(cell.buffer, cell.block);
 }
 
-std::string Machine::write(Place place, Expressions::Id value) {
-  if (expressions_.wide(value) != (place.buffer == Buffer::acc)) {
+std::string Machine::write(int target, Expressions::Id value) {
+  Cell& cell = cells_[at(target)];
+  if (expressions_.wide(value) != (cell.buffer == Buffer::acc)) {
     return fmt::format("puts {} into {}, which has another dtype", expressions_.text(value),
-                       name(place.buffer));
+                       name(cell.buffer));
   }
-  of(place).value = value;
-  for (const Place alias : aliases(place)) {
-    Cell& other = of(alias);
-    if (other.value != kUnwritten && other.value != value) {
-      other.value = kOverwritten;
+  cell.value = value;
+  for (const int alias : cell.aliases) {
+    if (alias >= 0 && cells_[at(alias)].value != kUnwritten && cells_[at(alias)].value != value) {
+      cells_[at(alias)].value = kOverwritten;
     }
   }
   return {};
@@ -170,20 +187,20 @@ std::string Machine::reduce_held(const Step& step) {
       (step.to.buffer != Buffer::out && !own_hold)) {
     return "reduce_held goes from one block of in to one of out, or to this rank's own of hold";
   }
-  if (share({Buffer::in, step.blocks.first}) != share({Buffer::hold, 0})) {
+  if (cell(Buffer::in, step.blocks.first).share != seat_.rank) {
     return "reduce_held takes a block of in that can have another size than the held ones";
   }
   std::vector<Expressions::Id> sources(at(seat_.size));
   for (int rank = 0; rank < seat_.size && fault.empty(); ++rank) {
-    const Place source =
-        rank == seat_.rank ? Place{Buffer::in, step.blocks.first} : Place{Buffer::hold, rank};
+    const int source =
+        rank == seat_.rank ? index(Buffer::in, step.blocks.first) : index(Buffer::hold, rank);
     fault = read(source, sources[at(rank)]);
   }
   if (!fault.empty()) {
     return fault;
   }
   const Expressions::Id result = expressions_.reduce_once(sources);
-  return result < 0 ? expressions_.error() : write({step.to.buffer, step.to.first}, result);
+  return result < 0 ? expressions_.error() : write(index(step.to.buffer, step.to.first), result);
 }
 
 std::string Machine::run_local(const Step& step) {
@@ -204,13 +221,13 @@ std::string Machine::run_local(const Step& step) {
   if (!fault.empty()) {
     return fault;
   }
-  const std::vector<Place> sources = places(step.blocks);
-  const std::vector<Place> targets = places(step.to);
+  const std::vector<int> sources = cells(step.blocks);
+  const std::vector<int> targets = cells(step.to);
   for (std::size_t i = 0; i < sources.size() && fault.empty(); ++i) {
     Expressions::Id value = kUnwritten;
     fault = read(sources[i], value);
-    if (fault.empty() && load && std::exchange(of(sources[i]).loaded, true)) {
-      fault = fmt::format("loads in block {} a second time", sources[i].block);
+    if (fault.empty() && load && std::exchange(cells_[at(sources[i])].loaded, true)) {
+      fault = fmt::format("loads in block {} a second time", cells_[at(sources[i])].block);
     }
     if (!fault.empty()) {
       break;
@@ -226,26 +243,28 @@ std::string Machine::take_from(const Step& send, Cargo& cargo) {
   if (!fault.empty()) {
     return fault;
   }
-  for (const Place place : places(send.blocks)) {
+  for (const int source : cells(send.blocks)) {
     cargo.values.push_back(kUnwritten);
-    cargo.shares.push_back(share(place));
-    fault = first_of(fault, read(place, cargo.values.back()));
+    cargo.shares.push_back(cells_[at(source)].share);
+    if (fault.empty()) {
+      fault = read(source, cargo.values.back());
+    }
   }
   return fault;
 }
 
 std::string Machine::give_to(const Step& recv, const Cargo& cargo) {
   const bool reduces = recv.kind == Step::Kind::recv_reduce;
-  const std::vector<Place> targets = places(recv.blocks);
+  const std::vector<int> targets = cells(recv.blocks);
   if (targets.size() != cargo.values.size()) {
     return fmt::format("receives {} blocks where rank {} sends {}", targets.size(), recv.peer,
                        cargo.values.size());
   }
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (share(targets[i]) != cargo.shares[i]) {
+    const Cell& target = cells_[at(targets[i])];
+    if (target.share != cargo.shares[i]) {
       return fmt::format("receives {} into {} block {}, which can have another size",
-                         expressions_.text(cargo.values[i]), name(targets[i].buffer),
-                         targets[i].block);
+                         expressions_.text(cargo.values[i]), name(target.buffer), target.block);
     }
     Expressions::Id value = cargo.values[i];
     if (reduces) {
@@ -264,65 +283,64 @@ std::string Machine::give_to(const Step& recv, const Cargo& cargo) {
   return {};
 }
 
-std::string Machine::mark_reads(const Step& step, int index) {
+std::string Machine::mark_reads(const Step& step, int step_index) {
   std::string fault = check_range(step.blocks);
   if (!fault.empty()) {
     return fault;
   }
-  for (const Place place : places(step.blocks)) {
-    of(place).read_by = index;
+  for (const int source : cells(step.blocks)) {
+    marked(source).read_by = step_index;
   }
   return {};
 }
 
-std::string Machine::mark_writes(const Round& round, int index) {
-  const Step& step = round.steps[at(index)];
+std::string Machine::mark_writes(const Step& step, int step_index) {
   const bool reduces = step.kind == Step::Kind::recv_reduce;
   std::string fault = check_target(step.blocks);
   if (!fault.empty()) {
     return fault;
   }
-  if (reduces && step.blocks.buffer != Buffer::acc && step.blocks.count > 0) {
+  if (reduces && step.blocks.buffer != Buffer::acc) {
     return fmt::format("recv_reduce into {}; it combines in acc", name(step.blocks.buffer));
   }
-  for (const Place place : places(step.blocks)) {
-    std::vector<Place> touched = aliases(place);
-    touched.push_back(place);
-    for (const Place other : touched) {
-      const Cell& cell = of(other);
-      const bool exchange = reduces && other.buffer == Buffer::acc;
-      const int clash = cell.written_by >= 0 ? cell.written_by : exchange ? -1 : cell.read_by;
-      if (clash >= 0) {
-        return fmt::format("writes {} block {} while step {} of the round is using it",
-                           name(place.buffer), place.block, clash);
-      }
+  for (const int target : cells(step.blocks)) {
+    fault = check_unused(target, reduces);
+    for (const int alias : cells_[at(target)].aliases) {
+      fault = fault.empty() && alias >= 0 ? check_unused(alias, false) : fault;
     }
-    of(place).written_by = index;
+    if (!fault.empty()) {
+      return fault;
+    }
+    marked(target).written_by = step_index;
   }
   return {};
 }
 
+std::string Machine::check_unused(int target, bool reduces) {
+  const Cell& cell = marked(target);
+  const int reader = reduces ? -1 : cell.read_by;  // a recv_reduce waits for the sends
+  const int clash = cell.written_by >= 0 ? cell.written_by : reader;
+  return clash < 0 ? ""
+                   : fmt::format(
+                         "writes {} block {}, or memory it may share, while step {} of the "
+                         "round is using it",
+                         name(cell.buffer), cell.block, clash);
+}
+
 std::string Machine::check_flight(const Round& round) {
-  for (Cells& cells : cells_) {
-    for (Cell& cell : cells) {
-      cell.read_by = -1;
-      cell.written_by = -1;
-    }
-  }
+  ++flight_;
   const int steps = static_cast<int>(round.steps.size());
-  for (int index = 0; index < steps; ++index) {
-    const Step& step = round.steps[at(index)];
-    std::string fault = step.kind == Step::Kind::send ? mark_reads(step, index) : std::string{};
-    if (!fault.empty()) {
-      return fmt::format("step {}: {}", index, fault);
+  for (int index = 0; index < 2 * steps; ++index) {  // all sends, then all receives
+    const Step& step = round.steps[at(index % steps)];
+    const bool receives = step.kind == Step::Kind::recv || step.kind == Step::Kind::recv_reduce;
+    std::string fault;
+    if (index < steps && step.kind == Step::Kind::send) {
+      fault = mark_reads(step, index);
+    } else if (index >= steps && receives) {
+      fault = mark_writes(step, index - steps);
     }
-  }
-  for (int index = 0; index < steps; ++index) {
-    const Step::Kind kind = round.steps[at(index)].kind;
-    const bool receives = kind == Step::Kind::recv || kind == Step::Kind::recv_reduce;
-    std::string fault = receives ? mark_writes(round, index) : std::string{};
     if (!fault.empty()) {
-      return fmt::format("step {}: {}", index, fault);
+      return fmt::format("step {}: {}", index % steps, fault);
     }
   }
   return {};

@@ -15,7 +15,7 @@ namespace tutti {
 /// What a message carries: one entry per block.
 struct Cargo {
   std::vector<Expressions::Id> values{};
-  std::vector<int> shares{};  // which blocks are equally large on all ranks: see Machine::share
+  std::vector<int> shares{};  // see Machine::Cell::share
 };
 
 class Machine {
@@ -32,49 +32,56 @@ class Machine {
   /// The rules about steps in flight together.
   std::string check_flight(const Round& round);
 
-  int blocks(Buffer buffer) const { return static_cast<int>(of(buffer).size()); }
-  Expressions::Id value(Buffer buffer, int block) const { return of(buffer)[at(block)].value; }
+  int blocks(Buffer buffer) const { return counts_[static_cast<std::size_t>(buffer)]; }
+  Expressions::Id value(Buffer buffer, int block) const { return cell(buffer, block).value; }
   /// "out block 3 holds ..."
   std::string text(Buffer buffer, int block) const;
 
  private:
+  /// One block of a buffer. Cells are named by their index in cells_.
   struct Cell {
+    Buffer buffer{};
+    int block = 0;
+    int share = 0;  // blocks of one share number are equally large on all ranks
+    std::array<int, 2> aliases{-1, -1};  // cells that may be the same memory
     Expressions::Id value = kUnwritten;
     bool loaded = false;
-    int read_by = -1;     // step of the round being checked
-    int written_by = -1;  // likewise
+    int flight = -1;      // the round that read_by and written_by are about
+    int read_by = -1;     // step
+    int written_by = -1;  // step
   };
-  struct Place {
-    Buffer buffer;
-    int block;
-  };
-  using Cells = std::vector<Cell>;
 
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
-  Cells& of(Buffer buffer) { return cells_[static_cast<std::size_t>(buffer)]; }
-  const Cells& of(Buffer buffer) const { return cells_[static_cast<std::size_t>(buffer)]; }
-  Cell& of(Place place) { return of(place.buffer)[at(place.block)]; }
+  int index(Buffer buffer, int block) const {
+    return starts_[static_cast<std::size_t>(buffer)] + block;
+  }
+  const Cell& cell(Buffer buffer, int block) const { return cells_[at(index(buffer, block))]; }
+  /// The cell, with its marks of an earlier round wiped.
+  Cell& marked(int index);
+  std::vector<int> cells(Range range) const;
 
-  std::vector<Place> places(Range range) const;
-  /// Places that may be the same memory as this one.
-  std::vector<Place> aliases(Place place) const;
-  /// Blocks of one share number are equally large, on whatever rank and in whatever buffer.
-  int share(Place place) const;
+  void add_cells(Buffer buffer, int count);
+  void find_aliases();
+  int share(Buffer buffer, int block) const;
 
   std::string check_range(Range range) const;
   std::string check_target(Range range) const;
   std::string check_pair(Range from, Range to) const;
-  std::string read(Place place, Expressions::Id& value);
-  std::string write(Place place, Expressions::Id value);
+  std::string read(int source, Expressions::Id& value) const;
+  std::string write(int target, Expressions::Id value);
   std::string reduce_held(const Step& step);
-  std::string mark_reads(const Step& step, int index);
-  std::string mark_writes(const Round& round, int index);
+  std::string mark_reads(const Step& step, int step_index);
+  std::string mark_writes(const Step& step, int step_index);
+  std::string check_unused(int target, bool reduces);
 
   Op op_;
   Seat seat_;
   int root_;
   Expressions& expressions_;
-  std::array<Cells, 4> cells_;
+  std::array<int, 4> counts_{};  // cells per buffer
+  std::array<int, 4> starts_{};  // and where they begin
+  std::vector<Cell> cells_{};
+  int flight_ = -1;
 };
 
 }  // namespace tutti

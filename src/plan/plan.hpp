@@ -24,8 +24,8 @@
 //
 // What the engine may rely on; check.hpp proves it for every plan:
 // - in, out and acc may be one memory, block by block, in all_reduce and reduce; out may be block
-//   `rank` of in in reduce_scatter, and in block `rank` of out in all_gather. No block is read
-//   after such an alias of it was written, unless both hold the same value.
+//   `rank` of in and of acc in reduce_scatter, and in block `rank` of out in all_gather. No block
+//   is read after such an alias of it was written, unless both hold the same value.
 // - No step in flight writes a block that another step of the round reads or writes. One exception:
 //   an exchange may send blocks of acc and recv_reduce into them in one round, so the engine
 //   combines what a recv_reduce received only when the round's sends of those blocks have ended.
@@ -61,7 +61,9 @@ struct Step {
     finish,       // blocks of acc -> to (out), divided for avg, rounded
     reduce_held,  // block `blocks.first` of in stands for this rank, block r of hold for each other
                   // rank r: all combined once, in rank order, finished as by `finish` -> to (one
-                  // block of out, or this rank's own block of hold, which holds nothing else)
+                  // block of out, or this rank's own block of hold, which holds nothing else).
+                  // A rank does not know the premul factors of the others: what is in `in` and
+                  // travels has to be scaled already.
   };
   Kind kind = Kind::send;
   int peer = -1;
