@@ -25,7 +25,7 @@ MODULES = {
     "engine": ["base", "tensor", "kernels", "plan", "transport"],
     "backend": ["base", "tensor", "plan", "engine"],
     "group": ["base", "tensor", "plan", "backend", "rendezvous"],
-    "launcher": ["base", "store", "rendezvous"],
+    "launcher": ["base", "net", "store", "rendezvous"],
     "cli": ["base", "tensor", "kernels", "net", "store", "rendezvous", "transport", "plan", "engine",
             "backend", "group", "launcher"],
 }

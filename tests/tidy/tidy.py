@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True  # leave nothing in the source tree
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import rules  # noqa: E402
 

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import unittest
 
+sys.dont_write_bytecode = True  # leave nothing in the source tree
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tidy  # noqa: E402
 
