@@ -32,7 +32,7 @@ MODULES = {
 
 # (pattern, where it may stand nevertheless, what to do instead); in code, not in comments or text.
 BANNED_CODE = [
-    (r"\b(sleep_for|sleep_until|usleep|nanosleep)\b|(?<![\w.:>])sleep\(", None,
+    (r"\b(sleep_for|sleep_until|usleep|nanosleep)\b|(?<!\w)::sleep\(", None,
      "wait for the event itself, with a deadline"),
     (r"\bstd::(ranges::)?views\b", None, "clang 14 rejects libstdc++ 12's views; write the loop"),
     (r"\busing namespace\b", None, "name what is used"),
