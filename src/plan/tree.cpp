@@ -10,9 +10,9 @@
 // takes one child per round: two in one round would be combined in the order of arrival. Gather and
 // scatter move each subtree's blocks in one message and keep passing ones in hold.
 //
-// Cost (B the bytes of the whole data; for gather and scatter, of all blocks): ceil(log2 n) rounds
-// on the longest path. broadcast and reduce: a rank sends or receives B once per child; gather and
-// scatter: the root moves B (n-1)/n, an inner rank twice its subtree's blocks.
+// Cost (B the bytes of the whole data; for gather and scatter, of all blocks): floor(log2 n) rounds
+// on the longest path, reduce ceil(log2 n). broadcast: the root sends B ceil(log2 n); reduce: every
+// rank sends B once; scatter: the root sends B (n-1)/n; gather: an inner rank passes on up to B/2.
 // Paper: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH,
 // Int. J. High Perform. Comput. Appl. 19 (2005).
 #include "plan/tree.hpp"
