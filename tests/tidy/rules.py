@@ -114,8 +114,9 @@ def opening_comment(tree):
     """A file says what it is for before anything else."""
     for path in tree.code():
         header = re.sub(r"(_test)?\.cpp$", ".hpp", path)
-        if header != path and tree.exists(header):
-            continue  # the header says it
+        tested = re.sub(r"_test\.cpp$", ".cpp", path)
+        if any(other != path and tree.exists(other) for other in (header, tested)):
+            continue  # the header, or the source that this tests, says it
         lines = [line for line in tree.text(path).splitlines() if not line.startswith("#!")]
         if lines and not re.match(r"\s*(//|#(?!\s*(include|pragma|if|define))|\"\"\"|/\*)", lines[0]):
             yield path, 1, "open the file with 2 to 6 lines that say what it is for"

@@ -80,7 +80,8 @@ class Tidy(unittest.TestCase):
                          "// No usleep here. TODO(#12)\nconst char* a = \"std::views\";\n"}), [])
 
     def test_no_opening_comment(self):
-        self.expect("src/base/a_test.cpp", 1, "open the file", {"src/base/a_test.cpp": "int a;\n"})
+        self.expect("src/base/a.cpp", 1, "open the file", {
+            "src/base/a.cpp": 'const char* name() { return "TUTTI_A"; }\n', "src/base/a_test.cpp": "int a;\n"})
 
     def test_test_that_nothing_builds(self):
         self.expect("src/base/b_test.cpp", 1, "no target builds it", {"src/base/b_test.cpp": "// T.\nint a;\n"})
