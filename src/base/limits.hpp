@@ -57,6 +57,10 @@ inline constexpr std::size_t kMinRingBytes = 4096;
 inline constexpr std::size_t kMaxRingBytes = std::size_t{1} << 30;
 inline constexpr std::size_t kRingPieceBytes = std::size_t{32} << 10;  // posted at once in a long write
 
+// Output of the ranks, forwarded by the launcher.
+inline constexpr std::size_t kMaxLineBytes = std::size_t{256} << 10;  // longer lines are broken
+inline constexpr std::size_t kMaxConsoleBacklogBytes = std::size_t{1} << 20;  // for a slow reader
+
 // Waiting.
 inline constexpr std::chrono::milliseconds kSleepSlice{100};  // then look at the peers
 inline constexpr std::chrono::seconds kFirstStallReport{10};  // then at doubling intervals
