@@ -14,8 +14,8 @@
 namespace tutti {
 namespace {
 
-int log2_up(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
-int log2_down(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
+int log2_up(int n) { return static_cast<int>(std::bit_width(static_cast<unsigned>(n - 1))); }
+int log2_down(int n) { return static_cast<int>(std::bit_width(static_cast<unsigned>(n))) - 1; }
 bool power_of_two(int n) { return std::has_single_bit(static_cast<unsigned>(n)); }
 int core(int n) { return 1 << log2_down(n); }
 int folded(int n) { return power_of_two(n) ? 0 : 2; }
