@@ -4,6 +4,8 @@
 
 #include <tutti/options.hpp>
 
+#include <algorithm>
+
 namespace tutti {
 
 MatchTable::MatchTable() : slots_(256, nullptr) {}
@@ -358,6 +360,8 @@ std::vector<int> MatchTable::peers_of_group(std::uint64_t group) {
       peers.push_back(entry.peer);
     }
   });
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   return peers;
 }
 
