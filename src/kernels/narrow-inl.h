@@ -1,0 +1,204 @@
+// Narrow float elements: loaded as float32 lanes, rounded to nearest even once when they are
+// stored. Where the CPU converts float16 itself that is used; the integer arithmetic here gives the
+// same bits. Highway's own bfloat16 demotion truncates, and its float16 without F16C as well.
+// clang-format off
+#if defined(TUTTI_KERNELS_NARROW_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TUTTI_KERNELS_NARROW_INL_H_
+#undef TUTTI_KERNELS_NARROW_INL_H_
+#else
+#define TUTTI_KERNELS_NARROW_INL_H_
+#endif
+// clang-format on
+
+#include "kernels/sweep-inl.h"
+
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D>
+using U32 = hn::RebindToUnsigned<D>;
+
+/// Codes of a narrow type as 32-bit lanes, one per float32 lane of `d`.
+template <class D, typename Stored>
+HWY_INLINE hn::Vec<U32<D>> load_codes(D, const Stored* from) {
+  return hn::PromoteTo(U32<D>(), hn::LoadU(hn::Rebind<Stored, D>(), from));
+}
+
+template <class D, typename Stored>
+HWY_INLINE void store_codes(D, hn::Vec<U32<D>> codes, Stored* to) {
+  const hn::Rebind<Stored, D> narrow;
+  const hn::RebindToSigned<D> signed_lanes;  // what Highway demotes from; codes are small
+  hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(signed_lanes, codes)), narrow, to);
+}
+
+enum class Infinity { none, present };
+
+/// IEEE-like formats: sign, exponent, mantissa. With infinities the largest exponent is theirs and
+/// NaN's; without, only the code of all ones is not finite.
+template <unsigned kExponent, unsigned kMantissa, Infinity kInfinity>
+struct SmallFloat {
+  static constexpr std::uint32_t kBias = (1U << (kExponent - 1)) - 1;
+  static constexpr std::uint32_t kRebias = 127 - kBias;
+  static constexpr std::uint32_t kMagnitude = (1U << (kExponent + kMantissa)) - 1;
+  static constexpr unsigned kShift = 23 - kMantissa;
+  /// First magnitude above the finite ones: infinity, or the only NaN.
+  static constexpr std::uint32_t kOverflow =
+      kInfinity == Infinity::present ? ((1U << kExponent) - 1) << kMantissa : kMagnitude;
+  static constexpr std::uint32_t kNan =
+      kInfinity == Infinity::present ? kOverflow | (1U << (kMantissa - 1)) : kMagnitude;
+  /// The power of two whose last place is the last place of the subnormals: adding it makes the
+  /// float unit round them, subtracting it makes it normalise them.
+  static constexpr std::uint32_t kAnchor = (127 + 1 - kBias - kMantissa + 23) << 23;
+
+  template <class D>
+  static HWY_INLINE hn::Vec<D> decode(D d, hn::Vec<U32<D>> code) {
+    const U32<D> du;
+    const auto magnitude = hn::And(code, hn::Set(du, kMagnitude));
+    const auto sign = hn::ShiftLeft<31 - kExponent - kMantissa>(hn::Xor(code, magnitude));
+    const auto wide = hn::ShiftLeft<kShift>(magnitude);
+    const auto normal = hn::Add(wide, hn::Set(du, kRebias << 23));
+    const auto anchor = hn::Set(du, kAnchor);
+    const auto subnormal =
+        hn::BitCast(du, hn::Sub(hn::BitCast(d, hn::Or(magnitude, anchor)), hn::BitCast(d, anchor)));
+    // Infinity and NaN keep their mantissa: exponent of all ones over the shifted code.
+    const auto special = kInfinity == Infinity::present ? hn::Or(wide, hn::Set(du, 0x7f800000U))
+                                                        : hn::Set(du, 0x7fc00000U);
+    auto bits = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 1U << kMantissa)), subnormal, normal);
+    bits = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, kOverflow)), bits, special);
+    return hn::BitCast(d, hn::Or(bits, sign));
+  }
+
+  template <class D>
+  static HWY_INLINE hn::Vec<U32<D>> encode(D d, hn::Vec<D> v) {
+    const U32<D> du;
+    const auto bits = hn::BitCast(du, v);
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffffffU));
+    const auto sign = hn::ShiftRight<31 - kExponent - kMantissa>(hn::Xor(bits, magnitude));
+    const auto odd = hn::And(hn::ShiftRight<kShift>(magnitude), hn::Set(du, 1U));
+    const auto half = hn::Set(du, (1U << (kShift - 1)) - 1);
+    const auto rounded = hn::ShiftRight<kShift>(hn::Add(magnitude, hn::Add(half, odd)));
+    const auto normal =
+        hn::Min(hn::Sub(rounded, hn::Set(du, kRebias << kMantissa)), hn::Set(du, kOverflow));
+    const auto anchor = hn::Set(du, kAnchor);
+    const auto subnormal = hn::Sub(
+        hn::BitCast(du, hn::Add(hn::BitCast(d, magnitude), hn::BitCast(d, anchor))), anchor);
+    const auto least_normal = hn::Set(du, (kRebias + 1) << 23);
+    auto code = hn::IfThenElse(hn::Lt(magnitude, least_normal), subnormal, normal);
+    code = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x7f800000U)), hn::Set(du, kNan), code);
+    return hn::Or(code, sign);
+  }
+};
+
+template <typename Code, class Format>
+struct Coded : OneByOne<Coded<Code, Format>> {
+  static constexpr bool kByFour = false;  // the conversions are work enough for one vector
+  using Stored = Code;
+  using Lane = float;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const Code* from) {
+    return Format::decode(d, load_codes(d, from));
+  }
+  template <class D>
+  static HWY_INLINE void store(D d, hn::Vec<D> v, Code* to) {
+    store_codes(d, Format::encode(d, v), to);
+  }
+};
+
+using Float8E4M3 = Coded<std::uint8_t, SmallFloat<4, 3, Infinity::none>>;
+using Float8E5M2 = Coded<std::uint8_t, SmallFloat<5, 2, Infinity::present>>;
+
+#if HWY_ARCH_X86 && (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL)
+struct Float16 : OneByOne<Float16> {
+  static constexpr bool kByFour = true;
+  using Stored = std::uint16_t;
+  using Lane = float;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const std::uint16_t* from) {
+    const hn::Rebind<std::uint16_t, D> codes;
+    const hn::Rebind<hwy::float16_t, D> halves;
+    return hn::PromoteTo(d, hn::BitCast(halves, hn::LoadU(codes, from)));
+  }
+  template <class D>
+  static HWY_INLINE void store(D, hn::Vec<D> v, std::uint16_t* to) {
+    const hn::Rebind<std::uint16_t, D> codes;
+    const hn::Rebind<hwy::float16_t, D> halves;
+    hn::StoreU(hn::BitCast(codes, hn::DemoteTo(halves, v)), codes, to);
+  }
+};
+#else
+using Float16 = Coded<std::uint16_t, SmallFloat<5, 10, Infinity::present>>;
+#endif
+
+/// bfloat16 is the upper half of a float32. Four vectors are split into even and odd elements,
+/// which needs no shuffle. A NaN has the bits of same_nan() when it is stored, which rounding
+/// cannot change into a number.
+struct BFloat16 : OneByOne<BFloat16> {
+  static constexpr bool kByFour = true;
+  using Stored = std::uint16_t;
+  using Lane = float;
+
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const std::uint16_t* from) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(load_codes(d, from)));
+  }
+  template <class D>
+  static HWY_INLINE void store(D d, hn::Vec<D> v, std::uint16_t* to) {
+    store_codes(d, hn::ShiftRight<16>(rounded(d, v)), to);
+  }
+  template <class D>
+  static HWY_INLINE Quad<hn::Vec<D>> load4(D d, const std::uint16_t* from) {
+    const auto low = load_pairs(d, from);
+    const auto high = load_pairs(d, from + 2 * hn::MaxLanes(D()));
+    return {even(d, low), odd(d, low), even(d, high), odd(d, high)};
+  }
+  template <class D>
+  static HWY_INLINE void store4(D d, const Quad<hn::Vec<D>>& v, std::uint16_t* to) {
+    store_pairs(d, v.a, v.b, to);
+    store_pairs(d, v.c, v.d, to + 2 * hn::MaxLanes(D()));
+  }
+
+ private:
+  static constexpr std::uint32_t kUpper = 0xffff0000U;
+
+  template <class D>
+  static HWY_INLINE hn::Vec<U32<D>> load_pairs(D, const std::uint16_t* from) {
+    const U32<D> du;
+    return hn::BitCast(du, hn::LoadU(hn::Repartition<std::uint16_t, D>(), from));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> even(D d, hn::Vec<U32<D>> pairs) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(pairs));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> odd(D d, hn::Vec<U32<D>> pairs) {
+    return hn::BitCast(d, hn::And(pairs, hn::Set(U32<D>(), kUpper)));
+  }
+  template <class D>
+  static HWY_INLINE void store_pairs(D d, hn::Vec<D> even, hn::Vec<D> odd, std::uint16_t* to) {
+    const hn::Repartition<std::uint16_t, D> codes;
+    const auto upper = hn::And(rounded(d, odd), hn::Set(U32<D>(), kUpper));
+    const auto pairs = hn::Or(hn::ShiftRight<16>(rounded(d, even)), upper);
+    hn::StoreU(hn::BitCast(codes, pairs), codes, to);
+  }
+  /// The upper half of the result is the code.
+  template <class D>
+  static HWY_INLINE hn::Vec<U32<D>> rounded(D, hn::Vec<D> v) {
+    const U32<D> du;
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
+    return hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffU)));
+  }
+};
+
+}  // namespace tutti::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
