@@ -2,6 +2,8 @@
 // one conformance suite. Values are bytes, keys are UTF-8 strings.
 #pragma once
 
+#include <tutti/error.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -79,6 +81,23 @@ std::shared_ptr<Store> make_hash_store();
 /// left over by a job that was killed is refused (StoreError tells to remove it) when more than
 /// `world_size` users join. world_size -1: unknown.
 std::shared_ptr<Store> make_file_store(const std::string& path, int world_size = -1);
+
+/// The server of a TCP store cannot listen where it was told to. The facts are fields, so that
+/// nobody has to search the text.
+class StoreAddressError : public StoreError {
+ public:
+  struct Where {
+    std::string host{};
+    std::uint16_t port = 0;
+    int code = 0;  ///< errno, such as EADDRINUSE
+  };
+  StoreAddressError(const std::string& text, Where where)
+      : StoreError(text), where_(std::move(where)) {}
+  const Where& where() const noexcept { return where_; }
+
+ private:
+  Where where_;
+};
 
 /// Options of a TCP store.
 struct TCPStoreOptions {

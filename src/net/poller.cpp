@@ -17,6 +17,8 @@ Poller::Poller()
     throw Internal(
         fmt::format("cannot make a poller: {}; raise the limit of open files", errno_text(errno)));
   }
+  epoll_guard_ = ForkGuard(epoll_.get());
+  bell_guard_ = ForkGuard(bell_.get());
   add(bell_.get(), EPOLLIN, kWakeToken);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "base/unique_fd.hpp"
+#include "net/fork_guard.hpp"
 
 #include <sys/epoll.h>
 
@@ -41,6 +42,9 @@ class Poller {
 
   UniqueFd epoll_{};
   UniqueFd bell_{};
+  // A forked child shares the kernel object and would ring and rearm the parent's.
+  ForkGuard epoll_guard_{};
+  ForkGuard bell_guard_{};
   std::array<epoll_event, kEventsPerWait> raw_{};  // waiting thread only
   std::array<Event, kEventsPerWait> ready_{};      // waiting thread only
 };
