@@ -1,8 +1,7 @@
 // The copy is free to visit indices in any order, so the axes are first put into the best one:
 // sorted by target stride, neighbours merged wherever both sides allow it. Most layouts end up as a
 // few long memcpy runs. Where the short axis of the source is another one than that of the target
-// (a transposed tensor), these two become the innermost and are walked in square tiles, so that
-// each cache line is used fully on both sides.
+// (a transposed tensor), these two become the innermost and are copied in square tiles.
 #include "tensor/pack.hpp"
 
 #include "base/ensure.hpp"
@@ -17,7 +16,8 @@
 namespace tutti {
 namespace {
 
-constexpr std::int64_t kTile = 32;  // elements on each side
+constexpr std::int64_t kTile = 32;    // elements on each side
+constexpr std::int64_t kFewRows = 8;  // under this a tile does not pay
 
 struct Axis {
   std::int64_t extent;
@@ -56,20 +56,46 @@ void copy_row(const Axis& axis, std::int64_t count, const std::byte* source, std
   }
 }
 
+/// One tile of a transposed block, through a compact copy: the source is read along its short axis
+/// and the target written along its own. Straight strided access would need one cache line per
+/// element, and strides of a power of two put all of these into a few sets of the cache.
+template <std::size_t kBytes>
+void copy_tile(const Axis& outer, const Axis& inner, const std::byte* source, std::byte* target) {
+  std::byte tile[kTile * kTile * kBytes];
+  constexpr auto kRow = static_cast<std::ptrdiff_t>(kTile * kBytes);
+  constexpr auto kStep = static_cast<std::ptrdiff_t>(kBytes);
+  const Axis read{outer.extent, outer.source, kRow};
+  for (std::int64_t i = 0; i < inner.extent; ++i) {
+    copy_row<kBytes>(read, outer.extent, source + i * inner.source, tile + i * kStep);
+  }
+  const Axis write{inner.extent, kStep, inner.target};
+  for (std::int64_t i = 0; i < outer.extent; ++i) {
+    copy_row<kBytes>(write, inner.extent, tile + i * kRow, target + i * outer.target);
+  }
+}
+
+template <std::size_t kBytes>
+void copy_tiles(Axis outer, Axis inner, const std::byte* source, std::byte* target) {
+  const std::int64_t rows = outer.extent;
+  const std::int64_t columns = inner.extent;
+  for (std::int64_t row = 0; row < rows; row += kTile) {
+    outer.extent = std::min(kTile, rows - row);
+    for (std::int64_t column = 0; column < columns; column += kTile) {
+      inner.extent = std::min(kTile, columns - column);
+      copy_tile<kBytes>(outer, inner, source + row * outer.source + column * inner.source,
+                        target + row * outer.target + column * inner.target);
+    }
+  }
+}
+
 template <std::size_t kBytes>
 void copy_block(const Axis& outer, const Axis& inner, const std::byte* source, std::byte* target) {
-  const bool crossed = std::abs(outer.source) < std::abs(inner.source);
-  const std::int64_t rows = crossed ? kTile : outer.extent;
-  const std::int64_t columns = crossed ? kTile : inner.extent;
-  for (std::int64_t row = 0; row < outer.extent; row += rows) {
-    const std::int64_t last_row = std::min(row + rows, outer.extent);
-    for (std::int64_t column = 0; column < inner.extent; column += columns) {
-      const std::int64_t count = std::min(columns, inner.extent - column);
-      for (std::int64_t r = row; r < last_row; ++r) {
-        copy_row<kBytes>(inner, count, source + r * outer.source + column * inner.source,
-                         target + r * outer.target + column * inner.target);
-      }
-    }
+  const bool transposed = std::abs(outer.source) < std::abs(inner.source);
+  if (transposed && outer.extent >= kFewRows && inner.extent >= kFewRows) {
+    return copy_tiles<kBytes>(outer, inner, source, target);
+  }
+  for (std::int64_t i = 0; i < outer.extent; ++i) {
+    copy_row<kBytes>(inner, inner.extent, source + i * outer.source, target + i * outer.target);
   }
 }
 

@@ -10,9 +10,14 @@
 #include <string>
 #include <vector>
 
-// Lets a refused allocation return null under the sanitizers too, as it does without them.
-extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
-extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
+// Lets a refused allocation return null under the sanitizers too, as it does without them. Visible,
+// because the sanitizer's library looks the name up.
+extern "C" [[gnu::visibility("default")]] const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+extern "C" [[gnu::visibility("default")]] const char* __tsan_default_options() {
+  return "allocator_may_return_null=1";
+}
 
 namespace tutti {
 namespace {
