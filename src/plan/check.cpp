@@ -28,7 +28,8 @@ class Run {
         definition_(definition),
         size_(static_cast<int>(plans.size())),
         expressions_(size_),
-        ranks_(plans.size()) {
+        ranks_(plans.size()),
+        channels_(plans.size() * plans.size()) {
     for (int rank = 0; rank < size_; ++rank) {
       machines_.emplace_back(what.op, Seat{rank, size_}, what.root, expressions_);
       if (what.op == Op::barrier) {
@@ -69,9 +70,11 @@ class Run {
     Cargo cargo{};
     std::vector<bool> heard{};
   };
-  struct Channel {  // from one rank to another; at most one of the two holds anything
-    std::deque<Posted> sends{};
-    std::deque<Posted> recvs{};
+  /// From one rank to another: what waits for its counterpart, all sends or all receives.
+  struct Channel {
+    std::vector<Posted> queue{};
+    std::size_t first = 0;
+    bool of_sends = false;
   };
 
   std::string front(int rank) const {
@@ -137,24 +140,28 @@ class Run {
 
   void post(int rank, int index, const Step& step) {
     Posted posted{.rank = rank, .step = index, .heard = ranks_[at(rank)].heard};
-    if (step.kind == Step::Kind::send) {
+    const bool sends = step.kind == Step::Kind::send;
+    if (sends) {
       fail(rank, index, machines_[at(rank)].take_from(step, posted.cargo));
-      channels_[{rank, step.peer}].sends.push_back(std::move(posted));
-      match(channels_[{rank, step.peer}]);
-    } else {
-      channels_[{step.peer, rank}].recvs.push_back(std::move(posted));
-      match(channels_[{step.peer, rank}]);
+    }
+    Channel& channel =
+        channels_[sends ? at(rank * size_ + step.peer) : at(step.peer * size_ + rank)];
+    if (channel.first == channel.queue.size()) {
+      channel.queue.clear();
+      channel.first = 0;
+      channel.of_sends = sends;
+    }
+    if (channel.of_sends == sends) {
+      channel.queue.push_back(std::move(posted));
+      return;
+    }
+    const Posted partner = std::move(channel.queue[channel.first++]);
+    if (fault_.empty()) {
+      sends ? deliver(posted, partner) : deliver(partner, posted);
     }
   }
 
-  void match(Channel& channel) {
-    if (channel.sends.empty() || channel.recvs.empty() || !fault_.empty()) {
-      return;
-    }
-    const Posted send = std::move(channel.sends.front());
-    const Posted recv = std::move(channel.recvs.front());
-    channel.sends.pop_front();
-    channel.recvs.pop_front();
+  void deliver(const Posted& send, const Posted& recv) {
     const Step& step =
         plans_[at(recv.rank)].rounds[ranks_[at(recv.rank)].round].steps[at(recv.step)];
     fail(recv.rank, recv.step, machines_[at(recv.rank)].give_to(step, send.cargo));
@@ -247,7 +254,7 @@ class Run {
   Expressions expressions_;
   std::vector<Machine> machines_;
   std::vector<Progress> ranks_;
-  std::map<std::pair<int, int>, Channel> channels_;
+  std::vector<Channel> channels_;  // from * size + to
   std::deque<int> ready_;
   std::map<int, Expressions::Id> same_tree_;  // block -> its tree on the first rank that has it
   std::string fault_;

@@ -47,12 +47,20 @@ Expressions::Id Expressions::intern(const Node& node, int block, const Ranks& ra
   return place->second;
 }
 
+Expressions::Id Expressions::known(const Node& node) const {
+  const auto place = ids_.find(node);
+  return place == ids_.end() ? kInvalid : place->second;
+}
+
 Expressions::Id Expressions::refuse(std::string why) {
   error_ = std::move(why);
   return kInvalid;
 }
 
 Expressions::Id Expressions::input(int rank, int block) {
+  if (const Id id = known({Kind::input, rank, block}); id != kInvalid) {
+    return id;
+  }
   Ranks ranks(at((world_size_ + kWordBits - 1) / kWordBits));
   ranks[at(rank / kWordBits)] |= std::uint64_t{1} << static_cast<unsigned>(rank % kWordBits);
   return intern({Kind::input, rank, block}, block, ranks);
@@ -66,6 +74,9 @@ Expressions::Id Expressions::load(Id source) {
 }
 
 Expressions::Id Expressions::combine(Id left, Id right) {
+  if (const Id id = known({Kind::combine, left, right}); id != kInvalid) {
+    return id;
+  }
   if (!wide(left) || !wide(right)) {
     return refuse(fmt::format("combines {} with {}; both have to be loaded and not yet finished",
                               text(left), text(right)));

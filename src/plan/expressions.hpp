@@ -55,6 +55,7 @@ class Expressions {
   };
   using Ranks = std::vector<std::uint64_t>;  // a bit per rank
 
+  Id known(const Node& node) const;
   Id intern(const Node& node, int block, const Ranks& ranks);
   Id refuse(std::string why);
   std::string tree(Id id) const;

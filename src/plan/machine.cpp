@@ -93,15 +93,6 @@ std::string Machine::text(Buffer buffer, int block) const {
   return fmt::format("{} = {}", what, expressions_.text(held));
 }
 
-std::vector<int> Machine::cells(Range range) const {
-  std::vector<int> all(at(range.count));
-  const int total = blocks(range.buffer);
-  for (int i = 0; i < range.count; ++i) {
-    all[at(i)] = index(range.buffer, (range.first + i) % total);
-  }
-  return all;
-}
-
 Machine::Cell& Machine::marked(int index) {
   Cell& cell = cells_[at(index)];
   if (cell.flight != flight_) {
@@ -146,8 +137,8 @@ std::string Machine::check_pair(Range from, Range to) const {
     return fmt::format("takes {} blocks to {}", from.count, to.count);
   }
   for (int i = 0; i < from.count; ++i) {
-    const Cell& source = cell(from.buffer, (from.first + i) % blocks(from.buffer));
-    const Cell& target = cell(to.buffer, (to.first + i) % blocks(to.buffer));
+    const Cell& source = cells_[at(cell_of(from, i))];
+    const Cell& target = cells_[at(cell_of(to, i))];
     if (source.share != target.share) {
       return fmt::format("takes {} block {} to {} block {}, which can have another size",
                          name(from.buffer), source.block, name(to.buffer), target.block);
@@ -221,61 +212,17 @@ std::string Machine::run_local(const Step& step) {
   if (!fault.empty()) {
     return fault;
   }
-  const std::vector<int> sources = cells(step.blocks);
-  const std::vector<int> targets = cells(step.to);
-  for (std::size_t i = 0; i < sources.size() && fault.empty(); ++i) {
+  for (int i = 0; i < step.blocks.count; ++i) {
+    Cell& source = cells_[at(cell_of(step.blocks, i))];
     Expressions::Id value = kUnwritten;
-    fault = read(sources[i], value);
-    if (fault.empty() && load && std::exchange(cells_[at(sources[i])].loaded, true)) {
-      fault = fmt::format("loads in block {} a second time", cells_[at(sources[i])].block);
+    fault = read(cell_of(step.blocks, i), value);
+    if (fault.empty() && load && std::exchange(source.loaded, true)) {
+      fault = fmt::format("loads in block {} a second time", source.block);
     }
-    if (!fault.empty()) {
-      break;
-    }
-    value = load ? expressions_.load(value) : finish ? expressions_.finish(value) : value;
-    fault = value < 0 ? expressions_.error() : write(targets[i], value);
-  }
-  return fault;
-}
-
-std::string Machine::take_from(const Step& send, Cargo& cargo) {
-  std::string fault = check_range(send.blocks);
-  if (!fault.empty()) {
-    return fault;
-  }
-  for (const int source : cells(send.blocks)) {
-    cargo.values.push_back(kUnwritten);
-    cargo.shares.push_back(cells_[at(source)].share);
     if (fault.empty()) {
-      fault = read(source, cargo.values.back());
+      value = load ? expressions_.load(value) : finish ? expressions_.finish(value) : value;
+      fault = value < 0 ? expressions_.error() : write(cell_of(step.to, i), value);
     }
-  }
-  return fault;
-}
-
-std::string Machine::give_to(const Step& recv, const Cargo& cargo) {
-  const bool reduces = recv.kind == Step::Kind::recv_reduce;
-  const std::vector<int> targets = cells(recv.blocks);
-  if (targets.size() != cargo.values.size()) {
-    return fmt::format("receives {} blocks where rank {} sends {}", targets.size(), recv.peer,
-                       cargo.values.size());
-  }
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const Cell& target = cells_[at(targets[i])];
-    if (target.share != cargo.shares[i]) {
-      return fmt::format("receives {} into {} block {}, which can have another size",
-                         expressions_.text(cargo.values[i]), name(target.buffer), target.block);
-    }
-    Expressions::Id value = cargo.values[i];
-    if (reduces) {
-      Expressions::Id own = kUnwritten;
-      if (std::string fault = read(targets[i], own); !fault.empty()) {
-        return fault;
-      }
-      value = recv.peer > seat_.rank ? expressions_.combine(own, value)
-                                     : expressions_.combine(value, own);
-    }
-    std::string fault = value < 0 ? expressions_.error() : write(targets[i], value);
     if (!fault.empty()) {
       return fault;
     }
@@ -283,13 +230,59 @@ std::string Machine::give_to(const Step& recv, const Cargo& cargo) {
   return {};
 }
 
+std::string Machine::take_from(const Step& send, Cargo& cargo) {
+  std::string fault = check_range(send.blocks);
+  if (!fault.empty()) {
+    return fault;
+  }
+  cargo.resize(at(send.blocks.count));
+  for (int i = 0; i < send.blocks.count && fault.empty(); ++i) {
+    const int source = cell_of(send.blocks, i);
+    cargo[at(i)].share = cells_[at(source)].share;
+    fault = read(source, cargo[at(i)].value);
+  }
+  return fault;
+}
+
+std::string Machine::give_to(const Step& recv, const Cargo& cargo) {
+  if (at(recv.blocks.count) != cargo.size()) {
+    return fmt::format("receives {} blocks where rank {} sends {}", recv.blocks.count, recv.peer,
+                       cargo.size());
+  }
+  for (int i = 0; i < recv.blocks.count; ++i) {
+    std::string fault = take_in(recv, cell_of(recv.blocks, i), cargo[at(i)]);
+    if (!fault.empty()) {
+      return fault;
+    }
+  }
+  return {};
+}
+
+std::string Machine::take_in(const Step& recv, int target, const Carried& carried) {
+  const Cell& cell = cells_[at(target)];
+  if (cell.share != carried.share) {
+    return fmt::format("receives {} into {} block {}, which can have another size",
+                       expressions_.text(carried.value), name(cell.buffer), cell.block);
+  }
+  if (recv.kind == Step::Kind::recv) {
+    return write(target, carried.value);
+  }
+  Expressions::Id own = kUnwritten;
+  if (std::string fault = read(target, own); !fault.empty()) {
+    return fault;
+  }
+  const Expressions::Id both = recv.peer > seat_.rank ? expressions_.combine(own, carried.value)
+                                                      : expressions_.combine(carried.value, own);
+  return both < 0 ? expressions_.error() : write(target, both);
+}
+
 std::string Machine::mark_reads(const Step& step, int step_index) {
   std::string fault = check_range(step.blocks);
   if (!fault.empty()) {
     return fault;
   }
-  for (const int source : cells(step.blocks)) {
-    marked(source).read_by = step_index;
+  for (int i = 0; i < step.blocks.count; ++i) {
+    marked(cell_of(step.blocks, i)).read_by = step_index;
   }
   return {};
 }
@@ -303,7 +296,8 @@ std::string Machine::mark_writes(const Step& step, int step_index) {
   if (reduces && step.blocks.buffer != Buffer::acc) {
     return fmt::format("recv_reduce into {}; it combines in acc", name(step.blocks.buffer));
   }
-  for (const int target : cells(step.blocks)) {
+  for (int i = 0; i < step.blocks.count; ++i) {
+    const int target = cell_of(step.blocks, i);
     fault = check_unused(target, reduces);
     for (const int alias : cells_[at(target)].aliases) {
       fault = fault.empty() && alias >= 0 ? check_unused(alias, false) : fault;

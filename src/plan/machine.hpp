@@ -12,11 +12,12 @@
 
 namespace tutti {
 
-/// What a message carries: one entry per block.
-struct Cargo {
-  std::vector<Expressions::Id> values{};
-  std::vector<int> shares{};  // see Machine::Cell::share
+/// One block of a message.
+struct Carried {
+  Expressions::Id value = -1;
+  int share = 0;  // see Machine::Cell::share
 };
+using Cargo = std::vector<Carried>;
 
 class Machine {
  public:
@@ -58,7 +59,10 @@ class Machine {
   const Cell& cell(Buffer buffer, int block) const { return cells_[at(index(buffer, block))]; }
   /// The cell, with its marks of an earlier round wiped.
   Cell& marked(int index);
-  std::vector<int> cells(Range range) const;
+  /// Index of the i-th cell of a range.
+  int cell_of(Range range, int i) const {
+    return index(range.buffer, (range.first + i) % blocks(range.buffer));
+  }
 
   void add_cells(Buffer buffer, int count);
   void find_aliases();
@@ -70,6 +74,7 @@ class Machine {
   std::string read(int source, Expressions::Id& value) const;
   std::string write(int target, Expressions::Id value);
   std::string reduce_held(const Step& step);
+  std::string take_in(const Step& recv, int target, const Carried& carried);
   std::string mark_reads(const Step& step, int step_index);
   std::string mark_writes(const Step& step, int step_index);
   std::string check_unused(int target, bool reduces);
