@@ -89,14 +89,18 @@ std::size_t SimNetwork::State::write(Pipe& pipe,
     bytes = 1 + rng.below(bytes);
   }
   Packet packet;
+  packet.bytes.reserve(bytes);
   std::uint64_t digest = bytes;
   for (const auto& part : parts) {
     const std::size_t some = std::min(part.size(), bytes - packet.bytes.size());
     packet.bytes.insert(packet.bytes.end(), part.begin(),
                         part.begin() + static_cast<std::ptrdiff_t>(some));
   }
-  for (const std::byte byte : packet.bytes) {
-    digest = (digest ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3U;
+  for (std::size_t at = 0; at < packet.bytes.size(); at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, packet.bytes.data() + at, std::min(sizeof(word), packet.bytes.size() - at));
+    digest = (digest ^ word) * 0x100000001b3U;
+    digest ^= digest >> 32;
   }
   const auto on_wire =
       std::llround(static_cast<double>(bytes) / pipe.options.bytes_per_second * 1e9);
