@@ -17,7 +17,7 @@ say = @printf '\n== %s\n' "$(1)"
 
 # Debian packages: what the library and its tests need, then what single targets need on top.
 DEPS := g++ cmake make ninja-build ccache pkg-config python3 clang-format libfmt-dev libhwy-dev \
-        libsodium-dev libcli11-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev libhwloc-dev \
+        libsodium-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev \
         libdlpack-dev zlib1g-dev dataset-fashion-mnist
 DEPS_PACKAGE := dpkg-dev fakeroot file
 DEPS_CLANG := clang clang-tidy
