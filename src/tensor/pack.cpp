@@ -37,21 +37,21 @@ struct Element {
 };
 
 template <std::size_t kBytes>
-void copy_row(const Axis& axis, std::int64_t count, const std::byte* source, std::byte* target) {
-  constexpr auto kStep = static_cast<std::ptrdiff_t>(kBytes);
-  if (axis.source == kStep && axis.target == kStep) {
-    std::memcpy(target, source, static_cast<std::size_t>(count) * kBytes);
+void copy_row(const Axis& axis, const std::byte* source, std::byte* target) {
+  const auto step = static_cast<std::ptrdiff_t>(kBytes);
+  if (axis.source == step && axis.target == step) {
+    std::memcpy(target, source, static_cast<std::size_t>(axis.extent) * kBytes);
     return;
   }
   if (axis.source == 0) {
     Element<kBytes> value;
     std::memcpy(&value, source, kBytes);
-    for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t i = 0; i < axis.extent; ++i) {
       std::memcpy(target + i * axis.target, &value, kBytes);
     }
     return;
   }
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (std::int64_t i = 0; i < axis.extent; ++i) {
     std::memcpy(target + i * axis.target, source + i * axis.source, kBytes);
   }
 }
@@ -62,15 +62,15 @@ void copy_row(const Axis& axis, std::int64_t count, const std::byte* source, std
 template <std::size_t kBytes>
 void copy_tile(const Axis& outer, const Axis& inner, const std::byte* source, std::byte* target) {
   std::byte tile[kTile * kTile * kBytes];
-  constexpr auto kRow = static_cast<std::ptrdiff_t>(kTile * kBytes);
-  constexpr auto kStep = static_cast<std::ptrdiff_t>(kBytes);
-  const Axis read{outer.extent, outer.source, kRow};
+  const auto row_bytes = static_cast<std::ptrdiff_t>(kTile * kBytes);
+  const auto step = static_cast<std::ptrdiff_t>(kBytes);
+  const Axis read{outer.extent, outer.source, row_bytes};
   for (std::int64_t i = 0; i < inner.extent; ++i) {
-    copy_row<kBytes>(read, outer.extent, source + i * inner.source, tile + i * kStep);
+    copy_row<kBytes>(read, source + i * inner.source, tile + i * step);
   }
-  const Axis write{inner.extent, kStep, inner.target};
+  const Axis write{inner.extent, step, inner.target};
   for (std::int64_t i = 0; i < outer.extent; ++i) {
-    copy_row<kBytes>(write, inner.extent, tile + i * kRow, target + i * outer.target);
+    copy_row<kBytes>(write, tile + i * row_bytes, target + i * outer.target);
   }
 }
 
@@ -95,7 +95,7 @@ void copy_block(const Axis& outer, const Axis& inner, const std::byte* source, s
     return copy_tiles<kBytes>(outer, inner, source, target);
   }
   for (std::int64_t i = 0; i < outer.extent; ++i) {
-    copy_row<kBytes>(inner, inner.extent, source + i * outer.source, target + i * outer.target);
+    copy_row<kBytes>(inner, source + i * outer.source, target + i * outer.target);
   }
 }
 
@@ -106,7 +106,7 @@ void copy_axes(std::span<const Axis> axes, const std::byte* source, std::byte* t
     return;
   }
   if (axes.size() == 1) {
-    copy_row<kBytes>(axes[0], axes[0].extent, source, target);
+    copy_row<kBytes>(axes[0], source, target);
     return;
   }
   if (axes.size() == 2) {

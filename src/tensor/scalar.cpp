@@ -12,6 +12,8 @@
 namespace tutti::scalar {
 namespace {
 
+constexpr int kDoubleFraction = 52;  // bits
+
 template <class T>
 T load(const void* source) {
   T value;
@@ -146,7 +148,6 @@ std::string floating_text(DType dtype, const void* source) {
 }  // namespace
 
 std::uint16_t encode(NarrowFormat format, double value) {
-  constexpr int kDoubleFraction = 52;
   const int fraction_bits = format.fraction_bits;
   const std::uint64_t top_exponent = (std::uint64_t{1} << format.exponent_bits) - 1;
   const std::uint64_t infinity = top_exponent << fraction_bits;

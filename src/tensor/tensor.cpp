@@ -23,8 +23,8 @@ constexpr std::align_val_t kAlignment{64};
 
 /// What every storage pointer points at: it only says "defined", the owner behind it counts.
 void* defined_marker() {
-  static constexpr std::byte marker{};
-  return const_cast<std::byte*>(&marker);
+  static constexpr std::byte kMarker{};
+  return const_cast<std::byte*>(&kMarker);
 }
 
 std::shared_ptr<void> allocate(std::size_t bytes, const Shape& shape, DType dtype) {
