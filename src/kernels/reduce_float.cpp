@@ -26,7 +26,7 @@ ReduceKernel kernel_of(ReduceOp op) {
     case ReduceOp::max:
       return reduce_any<Plain<T>, FloatMax>;
     case ReduceOp::avg:
-      return reduce_hot<Plain<T>, FloatAvg<T>>;
+      return reduce_any<Plain<T>, FloatAvg<T>>;
     case ReduceOp::premul_sum:
       return reduce_any<Plain<T>, FloatPremulSum<T>>;
     default:
