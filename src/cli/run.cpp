@@ -1,6 +1,7 @@
 // `tutti run`: options to launcher::run.
 #include "launcher/run.hpp"
 
+#include "base/limits.hpp"
 #include "cli/commands.hpp"
 
 #include <tutti/error.hpp>
@@ -29,19 +30,6 @@ std::chrono::milliseconds seconds(const char* flag, double value) {
   return std::chrono::milliseconds(static_cast<long>(value * 1000));
 }
 
-// What is left after the options: the program and its arguments, perhaps after "--".
-std::vector<std::string> program_of(std::vector<std::string> rest) {
-  if (!rest.empty() && rest.front() == "--") {
-    rest.erase(rest.begin());
-  } else if (!rest.empty() && rest.front().starts_with('-')) {
-    throw InvalidArgument(fmt::format(
-        "unknown option '{}'; see tutti run --help, and write -- before a program that begins "
-        "with a dash",
-        rest.front()));
-  }
-  return rest;
-}
-
 }  // namespace
 
 Body configure_run(CLI::App& app) {
@@ -53,11 +41,9 @@ Body configure_run(CLI::App& app) {
       "MASTER_PORT, TUTTI_SECRET_FILE, RANK_ID and RANK_SIZE. A PROGRAM ending in .py is run by\n"
       "python3. Exit status: that of the first rank to fail, 128 + signal if it was killed;\n"
       "124 after --timeout; 2 for a usage error; 126 or 127 if PROGRAM cannot be run.");
-  // Everything from PROGRAM on belongs to the program, whatever it looks like.
-  app.prefix_command();
   app.add_option("-n,--ranks,--nproc-per-node", options.ranks,
                  "number of ranks (default: CPUs this process may use)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, limits::kMaxWorldSize));
   app.add_option("--nnodes", options.node_count, "number of hosts (this release: 1)");
   app.add_option("--node-rank", options.node_rank, "which of the hosts this is (this release: 0)");
   app.add_option("--master-addr", options.master_address,
@@ -76,11 +62,11 @@ Body configure_run(CLI::App& app) {
   app.add_option("--shutdown-timeout", flags->shutdown_timeout_s,
                  "seconds between the request to stop and SIGKILL")
       ->capture_default_str();
-  return [flags, &app] {
+  return [flags](std::span<const std::string> program) {
     launcher::RunOptions full = flags->options;
     full.timeout = seconds("--timeout", flags->timeout_s);
     full.shutdown_timeout = seconds("--shutdown-timeout", flags->shutdown_timeout_s);
-    full.command = program_of(app.remaining());
+    full.command.assign(program.begin(), program.end());
     try {
       return launcher::run(full);
     } catch (const launcher::ProgramError& error) {
