@@ -58,7 +58,7 @@ fuzz: ## fuzz every parser of foreign bytes for FUZZ_SECONDS=60 each (clang)
 	printf '\n== building the fuzzers in build/fuzz\n'
 	cmake --preset fuzz --log-level=WARNING
 	cmake --build build/fuzz -j $(JOBS)
-	tests/fuzz/run.sh build/fuzz $(or $(FUZZ_SECONDS),60)
+	cmake/fuzz.sh build/fuzz $(or $(FUZZ_SECONDS),60)
 
 install: release ## install under PREFIX=/usr/local
 	$(call say,installing under $(PREFIX))
