@@ -36,6 +36,9 @@ struct GroupOptions {
   bool deterministic = false;
   /// Allow prod of complex numbers.
   bool complex_product = false;
+  /// Run operations that have it with this algorithm (docs/algorithms.md), others as usual. For
+  /// tests and measurements; equal on all ranks. The world group takes TUTTI_ALGORITHM.
+  std::string algorithm{};
 };
 
 /// A handle on a group; copies share it. Thread-safe: calls of one group are ordered by a lock, and

@@ -15,8 +15,8 @@ struct Sink {
 };
 // The sink belongs to the process, as standard error does; it holds no state of any context.
 Sink& sink() {
-  static Sink instance;
-  return instance;
+  static auto* instance = new Sink;  // never destroyed: other destructors may still log
+  return *instance;
 }
 
 void write_to_stderr(std::string_view line) {

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kFactorBytes = sizeof(std::complex<double>);
+static_assert(kInlineBytes + kFactorBytes <= kSlotBytes);
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -17,7 +18,7 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
 
 }  // namespace
 
-void PieceMap::set(const std::vector<BlockView>& blocks, bool uneven, std::size_t element_bytes) {
+void PieceMap::set(const BlockList& blocks, bool uneven, std::size_t element_bytes) {
   *this = PieceMap{};
   element_bytes_ = element_bytes;
   if (blocks.empty()) {

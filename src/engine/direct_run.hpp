@@ -34,7 +34,7 @@ struct Blocked {
 /// Where the pieces of one side lie. Blocks of equal size are computed, others looked up.
 class PieceMap {
  public:
-  void set(const std::vector<BlockView>& blocks, bool uneven, std::size_t element_bytes);
+  void set(const BlockList& blocks, bool uneven, std::size_t element_bytes);
   std::byte* block(int p) const {
     return table_ == nullptr ? base_ + static_cast<std::size_t>(p) * stride_
                              : table_[static_cast<std::size_t>(p)].data;

@@ -90,8 +90,8 @@ void MessageRun::lay_out_buffers() {
       cut_into_shares(call_->out[0], bytes, seat_.size, out_);
     }
   } else {
-    in_ = call_->in;
-    out_ = call_->out;
+    in_.assign(call_->in.begin(), call_->in.end());
+    out_.assign(call_->out.begin(), call_->out.end());
   }
   // The sizes of all ranks' shares, from whichever side has them.
   const std::vector<BlockView>& all = in_.size() >= out_.size() ? in_ : out_;

@@ -22,11 +22,15 @@
 #include "plan/seat.hpp"
 #include "plan/spec.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 namespace tutti {
+
+/// Largest contribution of a rank that a call slot holds.
+inline constexpr std::size_t kInlineBytes = 32768;
 
 enum class Cut : std::uint8_t { whole, shares, blocks };
 enum class Protocol : std::uint8_t { inlined, arrival, staged };

@@ -9,6 +9,7 @@
 #include <tutti/options.hpp>
 #include <tutti/tensor.hpp>
 
+#include <array>
 #include <chrono>
 #include <complex>
 #include <cstddef>
@@ -40,8 +41,40 @@ struct Request {
 
 /// One rank's share on one side of a call.
 struct BlockView {
-  std::byte* data = nullptr;
-  std::size_t elements = 0;
+  std::byte* data;
+  std::size_t elements;
+};
+
+/// The blocks of one side. Up to kInline of them need no allocation.
+class BlockList {
+ public:
+  static constexpr std::size_t kInline = 16;
+
+  void clear() { size_ = 0; }
+  void push_back(const BlockView& block) {
+    if (size_ < kInline) {
+      inline_[size_++] = block;
+      return;
+    }
+    if (size_ == kInline) {
+      more_.assign(inline_.begin(), inline_.end());
+    }
+    more_.resize(size_++);
+    more_.push_back(block);
+  }
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  const BlockView* data() const { return size_ <= kInline ? inline_.data() : more_.data(); }
+  BlockView* data() { return size_ <= kInline ? inline_.data() : more_.data(); }
+  const BlockView& operator[](std::size_t i) const { return data()[i]; }
+  BlockView& operator[](std::size_t i) { return data()[i]; }
+  const BlockView* begin() const { return data(); }
+  const BlockView* end() const { return data() + size_; }
+
+ private:
+  std::array<BlockView, kInline> inline_;  // written before it is read
+  std::vector<BlockView> more_{};
+  std::size_t size_ = 0;
 };
 
 /// A validated request.
@@ -54,8 +87,8 @@ struct Call {
   int root = -1;
   /// Blocks of each side on this rank: none, one, or one per rank. Where the side's tensors are not
   /// row major, `data` is null until the engine has staged them.
-  std::vector<BlockView> in{};
-  std::vector<BlockView> out{};
+  BlockList in{};
+  BlockList out{};
   bool uneven = false;  ///< blocks of several sizes; only then do they have to be looked at singly
   bool pairwise_counts = false;  ///< all_to_all with splits: only each pair knows its count
   std::uint64_t fingerprint = 0;

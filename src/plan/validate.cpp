@@ -100,7 +100,7 @@ struct SideOf {
 };
 
 /// Cuts a tensor along dimension 0 by rows per rank.
-void blocks_by_rows(const SideOf& side, const OpContext& context, std::vector<BlockView>& blocks) {
+void blocks_by_rows(const SideOf& side, const OpContext& context, BlockList& blocks) {
   const Tensor& tensor = side.tensors[0];
   const char* what = side.direction == Direction::input ? "input" : "output";
   const auto size = static_cast<std::size_t>(context.seat.size);
@@ -135,7 +135,7 @@ void blocks_by_rows(const SideOf& side, const OpContext& context, std::vector<Bl
 
 /// Cuts a tensor into equal parts, one per rank.
 void equal_blocks(const SideOf& side, const OpContext& context, bool along_rows,
-                  std::vector<BlockView>& blocks) {
+                  BlockList& blocks) {
   const Tensor& tensor = side.tensors[0];
   const char* what = side.direction == Direction::input ? "input" : "output";
   const auto size = static_cast<std::size_t>(context.seat.size);
@@ -157,7 +157,7 @@ void equal_blocks(const SideOf& side, const OpContext& context, bool along_rows,
 }
 
 void locate(const Request& request, const OpContext& context, const SideOf& side,
-            std::vector<BlockView>& blocks) {
+            BlockList& blocks) {
   blocks.clear();
   const int shares = side.side.shares(context.seat.rank, request.root, context.seat.size);
   const char* what = side.direction == Direction::input ? "input" : "output";
@@ -190,7 +190,7 @@ void locate(const Request& request, const OpContext& context, const SideOf& side
 void match_counts(const Request& request, const OpContext& context, Call& call) {
   const Spec& row = spec(request.op);
   const auto self = static_cast<std::size_t>(context.seat.rank);
-  const auto own = [&](const std::vector<BlockView>& blocks, Part part) {
+  const auto own = [&](const BlockList& blocks, Part part) {
     return part == Part::world ? blocks[self].elements : blocks[0].elements;
   };
   if (!call.in.empty() && !call.out.empty()) {
@@ -201,7 +201,7 @@ void match_counts(const Request& request, const OpContext& context, Call& call) 
              out);
     }
   }
-  const std::vector<BlockView>& all = call.in.size() > call.out.size() ? call.in : call.out;
+  const BlockList& all = call.in.size() > call.out.size() ? call.in : call.out;
   call.uneven = std::any_of(all.begin(), all.end(), [&](const BlockView& block) {
     return block.elements != all[0].elements;
   });
@@ -218,7 +218,7 @@ std::uint64_t fingerprint_of(const Call& call, bool explicit_counts) {
   if (spec(call.op).reduces) {
     record.reduce = call.reduce;
   }
-  const std::vector<BlockView>& all = call.in.size() > call.out.size() ? call.in : call.out;
+  const BlockList& all = call.in.size() > call.out.size() ? call.in : call.out;
   if (explicit_counts) {
     record.hashed = true;  // each pair compares its own count
   } else if (call.uneven) {

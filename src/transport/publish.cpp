@@ -1,14 +1,11 @@
 #include "transport/publish.hpp"
 
-#include "base/limits.hpp"
-
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <climits>
 
 namespace tutti {
@@ -31,10 +28,10 @@ void register_sleeper(Epoch& line, std::uint32_t bit, PublishMode mode) {
   }
 }
 
-void futex_sleep(Epoch& line, std::uint32_t seen) {
-  constexpr auto kSlice = std::chrono::nanoseconds(limits::kSleepSlice);
-  timespec limit{.tv_sec = 0, .tv_nsec = static_cast<long>(kSlice.count())};
-  ::syscall(SYS_futex, &line.value, FUTEX_WAIT, seen, &limit, nullptr, 0);
+void futex_sleep(Epoch& line, std::uint32_t seen, std::chrono::nanoseconds limit) {
+  constexpr long kSecond = 1'000'000'000;
+  timespec time{.tv_sec = limit.count() / kSecond, .tv_nsec = limit.count() % kSecond};
+  ::syscall(SYS_futex, &line.value, FUTEX_WAIT, seen, &time, nullptr, 0);
 }
 
 bool register_for_membarrier() {

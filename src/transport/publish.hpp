@@ -17,6 +17,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace tutti {
@@ -89,9 +90,9 @@ inline void post(Epoch& line, std::uint32_t value, PublishMode mode, Waker& wake
 /// Announces a sleeper: afterwards the value must be looked at once more before sleeping.
 void register_sleeper(Epoch& line, std::uint32_t bit, PublishMode mode);
 
-/// Sleeps on the futex of `line` while its value is `seen`, at most limits::kSleepSlice. The caller
-/// has registered kFutexSleeper and looked again.
-void futex_sleep(Epoch& line, std::uint32_t seen);
+/// Sleeps on the futex of `line` while its value is `seen`, at most `limit`. The caller has
+/// registered kFutexSleeper and looked again.
+void futex_sleep(Epoch& line, std::uint32_t seen, std::chrono::nanoseconds limit);
 
 /// Registers this process for membarrier; false where the kernel or a sandbox refuses.
 bool register_for_membarrier();

@@ -25,7 +25,8 @@
 namespace tutti {
 
 inline constexpr std::uint32_t kCallSlots = 4;
-inline constexpr std::size_t kInlineBytes = 32768;
+inline constexpr std::size_t kSlotBytes =
+    48 + 32768;  ///< data of a call slot: kInlineBytes and a factor
 inline constexpr std::size_t kRingBytes = std::size_t{1} << 20;
 
 /// One call. The cache line of the epoch also carries the fingerprint and the first 48 bytes of
@@ -33,7 +34,7 @@ inline constexpr std::size_t kRingBytes = std::size_t{1} << 20;
 struct alignas(64) CallSlot {
   Epoch epoch;
   std::uint64_t fingerprint = 0;
-  std::byte data[48 + kInlineBytes];
+  std::byte data[kSlotBytes];
 };
 static_assert(sizeof(CallSlot) % 64 == 0);
 

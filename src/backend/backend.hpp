@@ -1,0 +1,30 @@
+// Backend: who runs a group's operations. One virtual call stands between the group and whatever
+// moves the data. A backend gets validated requests only, and learns nothing about who asked.
+#pragma once
+
+#include "engine/work.hpp"
+#include "plan/request.hpp"
+
+#include <memory>
+#include <string>
+
+namespace tutti {
+
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+
+  virtual const std::string& name() const = 0;
+  /// Runs a collective to its end; throws its failure.
+  virtual void run(const Request& request, const Call& call) = 0;
+  /// Starts a collective and returns at once.
+  virtual std::shared_ptr<WorkState> start(const Request& request, const Call& call) = 0;
+  /// Sends or receives one message; returns the sender's group rank for a receive.
+  virtual int transfer(const Request& request, const Call& call) = 0;
+  virtual std::shared_ptr<WorkState> start_transfer(const Request& request, const Call& call) = 0;
+};
+
+}  // namespace tutti

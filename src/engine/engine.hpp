@@ -1,0 +1,58 @@
+// Engine: all lanes of a context, and the background thread that drives those nobody waits for. The
+// thread starts with the first asynchronous operation.
+#pragma once
+
+#include "base/failure.hpp"
+#include "transport/fabric.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+
+class Lane;
+
+class Engine {
+ public:
+  explicit Engine(Fabric& fabric) : fabric_(fabric) {}
+  ~Engine() { stop(); }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  Fabric& fabric() { return fabric_; }
+  void add(const std::shared_ptr<Lane>& lane);
+  void remove(const Lane& lane);
+  /// Something asynchronous is in flight: the background thread looks after it.
+  void kick();
+  /// A peer reported that a group failed; groups this rank has not made yet remember it.
+  void on_fault(int world_rank, std::uint64_t group, const Failure& failure);
+  /// Ends the background thread; lanes stay.
+  void stop();
+  /// After fork, in the child: there is no thread to join.
+  void abandon();
+  std::vector<std::shared_ptr<Lane>> lanes();
+  bool abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
+
+ private:
+  void run();
+  bool poll(const std::vector<std::shared_ptr<Lane>>& lanes);
+  void sleep(const std::vector<std::shared_ptr<Lane>>& lanes);
+
+  Fabric& fabric_;
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::map<std::uint64_t, std::weak_ptr<Lane>> lanes_{};
+  std::map<std::uint64_t, Failure> early_faults_{};  ///< bounded; see on_fault
+  bool kicked_ = false;
+  bool stopping_ = false;
+  std::atomic<bool> abandoned_{false};
+  std::thread thread_{};
+};
+
+}  // namespace tutti

@@ -1,0 +1,358 @@
+#include "engine/lane.hpp"
+
+#include "base/limits.hpp"
+#include "engine/engine.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace tutti {
+
+Lane::Lane(Engine& engine, std::unique_ptr<Place> place, LaneOptions options)
+    : engine_(engine),
+      fabric_(engine.fabric()),
+      place_(std::move(place)),
+      options_(std::move(options)),
+      timeout_ms_(options_.timeout.count()) {}
+
+Lane::~Lane() = default;
+
+OpContext Lane::context(std::string_view op, std::uint64_t sequence) const {
+  return {.group = options_.name, .seat = place_->seat, .op = op, .sequence = sequence};
+}
+
+std::chrono::milliseconds Lane::timeout() const {
+  return std::chrono::milliseconds(timeout_ms_.load(std::memory_order_relaxed));
+}
+
+void Lane::set_timeout(std::chrono::milliseconds timeout) {
+  timeout_ms_.store(timeout.count(), std::memory_order_relaxed);
+}
+
+void Lane::refuse_if_failed(std::string_view op) const {
+  if (engine_.abandoned()) [[unlikely]] {
+    raise({.kind = ErrorKind::aborted,
+           .text = fmt::format(
+               "{}: this process was forked from the rank that made the group; only the "
+               "parent may communicate on it",
+               describe(context(op, sequence())))});
+  }
+  if (failed_.load(std::memory_order_acquire)) [[unlikely]] {
+    const std::scoped_lock lock(failure_mutex_);
+    Failure failure = *failure_;
+    failure.text = fmt::format("{}: the group has failed: {}", describe(context(op, sequence())),
+                               failure.text);
+    raise(failure);
+  }
+}
+
+/// The operation takes its place in the order of the group.
+void Lane::begin(CollectiveItem& item, const Request& request, const Call& call) {
+  item.request = request;
+  item.call = call;
+  item.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+  item.timeout = request.timeout.value_or(timeout());
+  item.deadline.reset();
+  item.failure.reset();
+  item.started = false;
+}
+
+void Lane::run(const Request& request, const Call& call) {
+  refuse_if_failed(spec(request.op).name);
+  if (queued_.load(std::memory_order_acquire) == 0 && try_take_seat()) {
+    if (queued_.load(std::memory_order_acquire) == 0) {
+      CollectiveItem& item = quiet_item_;
+      begin(item, request, call);
+      run_to_end(item);
+      if (item.failure) [[unlikely]] {
+        const Failure failure = *item.failure;
+        leave_seat();
+        raise(failure);
+      }
+      leave_seat();
+      return;
+    }
+    leave_seat();
+  }
+  auto item = std::make_shared<CollectiveItem>();
+  {
+    const std::scoped_lock lock(queue_mutex_);
+    begin(*item, request, call);
+    queue_.push_back(item);
+    queued_.fetch_add(1, std::memory_order_release);
+  }
+  drive_until([&] { return item->ended.load(std::memory_order_acquire); }, std::nullopt);
+  if (item->failure) {
+    raise(*item->failure);
+  }
+}
+
+std::shared_ptr<WorkState> Lane::start(const Request& request, const Call& call) {
+  const std::string_view op = spec(request.op).name;
+  refuse_if_failed(op);
+  auto item = std::make_shared<CollectiveItem>();
+  std::shared_ptr<WorkState> work;
+  {
+    const std::scoped_lock lock(queue_mutex_);
+    begin(*item, request, call);
+    work = std::make_shared<WorkState>(shared_from_this(), std::string(op), item->sequence);
+    const bool in_place = request.in.data() == request.out.data();
+    work->hold(in_place ? std::vector<Tensor>{}
+                        : std::vector<Tensor>(request.in.begin(), request.in.end()),
+               {request.out.begin(), request.out.end()});
+    // The request may point to the caller's stack: from here on it points into the Work.
+    item->request.out = work->outputs();
+    item->request.in = in_place ? item->request.out : std::span<const Tensor>(work->inputs());
+    item->request.in_rows = {};
+    item->request.out_rows = {};
+    item->work = work;
+    queue_.push_back(item);
+    queued_.fetch_add(1, std::memory_order_release);
+  }
+  // A first push in the caller's thread: often enough to complete a small operation.
+  poll();
+  if (!work->ended()) {
+    engine_.kick();
+  }
+  return work;
+}
+
+void Lane::leave_seat() {
+  driver_.exchange(false, std::memory_order_seq_cst);
+  if (waiters_.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
+    const std::scoped_lock lock(handover_mutex_);
+    handover_.notify_all();
+  }
+}
+
+CollectiveItem* Lane::front() {
+  const std::scoped_lock lock(queue_mutex_);
+  return queue_.empty() ? nullptr : queue_.front().get();
+}
+
+void Lane::pop_front() {
+  std::shared_ptr<CollectiveItem> item;
+  {
+    const std::scoped_lock lock(queue_mutex_);
+    item = std::move(queue_.front());
+    queue_.pop_front();
+    queued_.fetch_sub(1, std::memory_order_release);
+  }
+  item->ended.store(true, std::memory_order_release);
+  if (item->work) {
+    item->work->end(item->failure, item->work);
+  }
+  if (waiters_.load(std::memory_order_seq_cst) != 0) {
+    const std::scoped_lock lock(handover_mutex_);
+    handover_.notify_all();
+  }
+}
+
+/// Moves the front of the queue on; true if an item ended. Driver only.
+bool Lane::advance_front() {
+  CollectiveItem* item = front();
+  if (item == nullptr) {
+    return false;
+  }
+  if (failed_.load(std::memory_order_acquire)) {
+    look(*item);
+  }
+  run_queued(*item);
+  if (!item->failure && !item->ended.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  pop_front();
+  return true;
+}
+
+/// Starts the item if need be and advances it; sets `failure` or `ended` when it is over.
+void Lane::run_queued(CollectiveItem& item) {
+  if (item.failure) {
+    return;
+  }
+  if (!item.started) {
+    item.started = true;
+    item.staging.prepare(item.request, place_->seat, item.call);
+    start_run(item);
+  }
+  if (item.run.advance()) {
+    finish(item);
+    item.ended.store(!item.failure, std::memory_order_relaxed);
+  }
+}
+
+void Lane::start_run(CollectiveItem& item) {
+  place_->plans.trim();
+  std::size_t largest = 0;
+  for (const auto* side : {&item.call.in, &item.call.out}) {
+    for (const BlockView& block : *side) {
+      largest = std::max(largest, block.elements);
+    }
+  }
+  const Call& call = item.call;
+  const Selection selection = select({.op = call.op,
+                                      .dtype = call.dtype,
+                                      .reduce = call.reduce,
+                                      .block_bytes = largest * element_bytes(call.dtype),
+                                      .ranks = place_->seat.size,
+                                      .one_host = place_->one_host,
+                                      .two_level = place_->two_level,
+                                      .oversubscribed = fabric_.oversubscribed(),
+                                      .deterministic = options_.deterministic,
+                                      .pairwise_counts = call.pairwise_counts,
+                                      .uneven = call.uneven,
+                                      .forced = options_.algorithm},
+                                     thresholds_);
+  item.run.start(*place_, selection, call, item.sequence);
+}
+
+/// The run ended: words its failure, or hands the results over.
+void Lane::finish(CollectiveItem& item) {
+  const OpContext op = context(spec(item.call.op).name, item.sequence);
+  item.failure = item.run.failure(op);
+  if (item.failure) {
+    fail(*item.failure, Tell::others);
+    item.failure = failure();
+    return;
+  }
+  item.staging.finish();
+}
+
+void Lane::run_to_end(CollectiveItem& item) {
+  item.started = true;
+  item.staging.prepare(item.request, place_->seat, item.call);
+  start_run(item);
+  if (!item.run.advance()) {
+    Backoff backoff(fabric_.wait_policy(), load_);
+    do {
+      await(item, backoff);
+      if (item.failure) {
+        return;
+      }
+    } while (!item.run.advance());
+  }
+  finish(item);
+}
+
+template <class Done>
+bool Lane::drive_until(Done done, std::optional<Deadline> deadline) {
+  ForeignLoad load;
+  Backoff backoff(fabric_.wait_policy(), load);
+  while (!done()) {
+    if (deadline && deadline->passed(std::chrono::steady_clock::now())) {
+      return false;
+    }
+    if (!try_take_seat()) {
+      if (!backoff.pause()) {
+        std::unique_lock lock(handover_mutex_);
+        waiters_.fetch_add(1, std::memory_order_seq_cst);
+        if (driver_.load(std::memory_order_seq_cst) && !done()) {
+          handover_.wait_for(
+              lock, deadline ? std::min<Duration>(limits::kSleepSlice,
+                                                  deadline->left(std::chrono::steady_clock::now()))
+                             : limits::kSleepSlice);
+        }
+        waiters_.fetch_sub(1, std::memory_order_seq_cst);
+      }
+      continue;
+    }
+    if (!done()) {
+      if (advance_front()) {
+        backoff.restart();
+      } else if (CollectiveItem* item = front(); item != nullptr && !done()) {
+        Backoff turn(fabric_.wait_policy(), load_);
+        await(*item, turn);
+      }
+    }
+    leave_seat();
+  }
+  return true;
+}
+
+bool Lane::drive(WorkState& state, std::optional<std::chrono::milliseconds> timeout) {
+  std::optional<Deadline> deadline;
+  if (timeout) {
+    deadline = Deadline::after(*timeout);
+  }
+  if (auto item = transfer_of(state)) {
+    return await_transfer(*item, deadline);
+  }
+  return drive_until([&] { return state.ended(); }, deadline);
+}
+
+bool Lane::poll() {
+  bool moved = settle_messages();
+  while (queued_.load(std::memory_order_acquire) != 0 && try_take_seat()) {
+    const bool ended = advance_front();
+    leave_seat();
+    moved = moved || ended;
+    if (!ended) {
+      break;
+    }
+  }
+  return moved;
+}
+
+bool Lane::has_work() const {
+  return queued_.load(std::memory_order_acquire) != 0 ||
+         message_count_.load(std::memory_order_acquire) != 0;
+}
+
+void Lane::register_bells() {
+  if (queued_.load(std::memory_order_acquire) == 0 || !try_take_seat()) {
+    return;
+  }
+  if (CollectiveItem* item = front();
+      item != nullptr && item->started && item->run.obstacle().line) {
+    place_->team->register_bell(*item->run.obstacle().blocked.epoch);
+  }
+  leave_seat();
+}
+
+void Lane::look_around() {
+  if (queued_.load(std::memory_order_acquire) != 0 && try_take_seat()) {
+    if (CollectiveItem* item = front(); item != nullptr && item->started) {
+      look(*item);
+    }
+    leave_seat();
+  }
+  const std::scoped_lock lock(messages_mutex_);
+  const TimePoint now = std::chrono::steady_clock::now();
+  for (const auto& item : messages_) {
+    look_at(*item, now);
+  }
+}
+
+std::optional<Failure> Lane::failure() const {
+  const std::scoped_lock lock(failure_mutex_);
+  return failure_;
+}
+
+void Lane::drain(Duration limit) {
+  const Deadline deadline = Deadline::after(limit);
+  drive_until([this] { return queued_.load(std::memory_order_acquire) == 0; }, deadline);
+  for (;;) {
+    std::shared_ptr<MessageItem> pending;
+    {
+      const std::scoped_lock lock(messages_mutex_);
+      for (const auto& item : messages_) {
+        if (item->op == Op::send) {
+          pending = item;  // what was accepted is delivered; receives may be given up
+        }
+      }
+    }
+    if (!pending || !await_transfer(*pending, deadline)) {
+      break;
+    }
+  }
+  if (has_work()) {
+    fail({.kind = ErrorKind::aborted,
+          .text = fmt::format("group '{}' was destroyed with operations in flight", options_.name)},
+         Tell::nobody);
+    poll();
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,167 @@
+// Lane: the operations of one group on this rank, in order. Collectives queue and run one behind
+// the other; point-to-point messages go their own way beside them.
+//
+// Who makes progress. At most one thread drives the lane: it alone touches the run in front. A
+// blocking collective on a quiet lane becomes the driver, runs in the caller's thread and leaves;
+// nothing is allocated and nobody is woken. A thread that waits for asynchronous work takes over as
+// driver when there is none; the engine's background thread drives lanes that nobody waits for.
+// Waiting and looking around (deadlines, dead peers, disagreement, reports of stalls) is in
+// await().
+#pragma once
+
+#include "engine/collective_run.hpp"
+#include "engine/message_item.hpp"
+#include "engine/staging.hpp"
+#include "engine/work.hpp"
+#include "plan/request.hpp"
+#include "transport/wait.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+class Engine;
+
+struct LaneOptions {
+  std::string name{};
+  std::chrono::milliseconds timeout{};
+  bool deterministic = false;
+  std::string algorithm{};  ///< forced wherever it fits; empty: automatic
+};
+
+/// One queued or running collective. For a blocking call on a quiet lane there is one that is
+/// reused.
+struct CollectiveItem {
+  Request request{};
+  Call call{};
+  Staging staging{};
+  CollectiveRun run{};
+  std::uint64_t sequence = 0;
+  Duration timeout{};
+  std::optional<Deadline> deadline{};  ///< set at the first slow look
+  TimePoint waiting_since{};
+  Duration next_report{};
+  std::optional<Failure> failure{};
+  bool started = false;
+  std::shared_ptr<WorkState> work{};  ///< null for a blocking call
+  std::atomic<bool> ended{false};     ///< blocking calls that had to queue
+};
+
+class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> {
+ public:
+  Lane(Engine& engine, std::unique_ptr<Place> place, LaneOptions options);
+  ~Lane() override;
+
+  // `call` is what validate() made of `request`; both are read before the function returns.
+
+  /// Runs a collective to its end in this thread; throws its failure.
+  void run(const Request& request, const Call& call);
+  /// Starts a collective; returns at once.
+  std::shared_ptr<WorkState> start(const Request& request, const Call& call);
+
+  /// Sends or receives one message, blocking; returns the sender's group rank (receives).
+  int transfer(const Request& request, const Call& call);
+  std::shared_ptr<WorkState> start_transfer(const Request& request, const Call& call);
+  /// Messages of the library itself (monitored barrier), beside the user's tags. False: the
+  /// deadline passed; throws if the group failed or the peer is gone.
+  bool transfer_bytes(Op op, int peer, std::uint64_t tag, std::span<std::byte> bytes,
+                      Deadline deadline);
+
+  bool drive(WorkState& state, std::optional<std::chrono::milliseconds> timeout) override;
+  /// Background: moves on what can be moved on; true if anything did.
+  bool poll();
+  /// Background, before sleeping: asks to be woken for what the lane waits for.
+  void register_bells();
+  /// Background, now and then: what a waiting thread would look at.
+  void look_around();
+  bool has_work() const;
+
+  /// Ends everything in flight and everything to come. The first failure stays. `tell`: inform the
+  /// other ranks.
+  enum class Tell { nobody, others };
+  void fail(const Failure& failure, Tell tell);
+  std::optional<Failure> failure() const;
+  /// Waits until nothing is in flight, at most `limit`; what is left then fails as aborted.
+  void drain(Duration limit);
+
+  const std::string& name() const { return options_.name; }
+  const Place& place() const { return *place_; }
+  Seat seat() const { return place_->seat; }
+  std::uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
+  std::chrono::milliseconds timeout() const;
+  void set_timeout(std::chrono::milliseconds timeout);
+  bool deterministic() const { return options_.deterministic; }
+  const LaneOptions& options() const { return options_; }
+
+ private:
+  OpContext context(std::string_view op, std::uint64_t sequence) const;
+  void refuse_if_failed(std::string_view op) const;
+  void begin(CollectiveItem& item, const Request& request, const Call& call);
+  void start_run(CollectiveItem& item);
+  void finish(CollectiveItem& item);
+  bool try_take_seat() { return !driver_.exchange(true, std::memory_order_acquire); }
+  void leave_seat();
+  void await(CollectiveItem& item, Backoff& backoff);
+  bool may_have_moved(const CollectiveItem& item);
+  void look(CollectiveItem& item);
+  void sleep(const CollectiveItem& item);
+  void report_stall(CollectiveItem& item, TimePoint now);
+  std::optional<Failure> fault_of_team(const OpContext& context) const;
+  void announce_fault(const Failure& failure);
+  void run_to_end(CollectiveItem& item);
+  void run_queued(CollectiveItem& item);
+  bool advance_front();
+  CollectiveItem* front();
+  void pop_front();
+  template <class Done>
+  bool drive_until(Done done, std::optional<Deadline> deadline);
+
+  std::shared_ptr<MessageItem> make_transfer(const Request& request, const Call& call);
+  std::shared_ptr<MessageItem> transfer_of(const WorkState& state);
+  bool settle(MessageItem& item);
+  void conclude(MessageItem& item, TransferState state);
+  void abort_transfer(MessageItem& item, const Failure& failure);
+  bool settle_messages();
+  void look_at(MessageItem& item, TimePoint now);
+  void cancel_messages();
+  int group_rank_of(int world_rank) const;
+  bool await_transfer(MessageItem& item, std::optional<Deadline> deadline);
+
+  Engine& engine_;
+  Fabric& fabric_;
+  std::unique_ptr<Place> place_;
+  LaneOptions options_;
+  std::atomic<std::int64_t> timeout_ms_;
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<std::uint64_t> messages_started_{0};
+
+  std::atomic<bool> driver_{false};  // acquire when taken, release when left: guards run state
+  ForeignLoad load_{};               // driver only
+  Thresholds thresholds_{};
+  CollectiveItem quiet_item_{};  // driver only
+  std::mutex queue_mutex_;
+  std::deque<std::shared_ptr<CollectiveItem>> queue_{};
+  std::atomic<std::size_t> queued_{0};
+  std::mutex handover_mutex_;
+  std::condition_variable handover_;
+  std::atomic<int> waiters_{0};
+
+  mutable std::mutex messages_mutex_;
+  std::list<std::shared_ptr<MessageItem>> messages_{};
+  std::atomic<std::size_t> message_count_{0};
+
+  std::atomic<bool> failed_{false};
+  mutable std::mutex failure_mutex_;
+  std::optional<Failure> failure_{};
+};
+
+}  // namespace tutti

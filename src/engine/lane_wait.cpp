@@ -1,0 +1,190 @@
+// The lane's waiting: spin, yield, look around, sleep. What is looked at: failure of the group,
+// other ranks' fault lines, disagreement, dead peers, the deadline, and whether to report a stall.
+#include "base/limits.hpp"
+#include "base/log.hpp"
+#include "engine/engine.hpp"
+#include "engine/lane.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tutti {
+
+/// Whether what the run waits for may have come. Never blocks.
+bool Lane::may_have_moved(const CollectiveItem& item) {
+  const Obstacle& obstacle = item.run.obstacle();
+  if (!obstacle.line) {
+    return fabric_.transport().poll();
+  }
+  if (message_count_.load(std::memory_order_relaxed) != 0) {
+    // Own messages may have to move before the others can come here.
+    fabric_.transport().poll();
+    settle_messages();
+  }
+  return reached(*obstacle.blocked.epoch, obstacle.blocked.target);
+}
+
+/// Waits until the run may be able to go on, or sets item.failure. Driver only.
+void Lane::await(CollectiveItem& item, Backoff& backoff) {
+  for (;;) {
+    if (may_have_moved(item)) {
+      backoff.restart();
+      return;
+    }
+    if (backoff.pause()) {
+      continue;
+    }
+    look(item);
+    if (item.failure) {
+      return;
+    }
+    sleep(item);
+    if (!fabric_.wait_policy().sleep) {
+      backoff.restart();
+    }
+    return;
+  }
+}
+
+void Lane::sleep(const CollectiveItem& item) {
+  if (!fabric_.wait_policy().sleep) {
+    return;
+  }
+  const Duration left = item.deadline->left(std::chrono::steady_clock::now());
+  const Duration limit = std::min<Duration>(limits::kSleepSlice, left);
+  const Obstacle& obstacle = item.run.obstacle();
+  const bool messages = message_count_.load(std::memory_order_relaxed) != 0;
+  if (obstacle.line && !messages) {
+    Epoch& epoch = *obstacle.blocked.epoch;
+    place_->team->register_futex(epoch);
+    const std::uint32_t seen = epoch.value.load(std::memory_order_seq_cst);
+    if (!reached(seen, obstacle.blocked.target)) {
+      futex_sleep(epoch, seen, limit);
+    }
+    return;
+  }
+  if (obstacle.line) {
+    place_->team->register_bell(*obstacle.blocked.epoch);
+  }
+  auto sleeper = fabric_.lease_sleeper();
+  if (fabric_.transport().arm() && !may_have_moved(item)) {
+    sleeper->sleep(limit);
+  }
+  fabric_.return_sleeper(std::move(sleeper));
+}
+
+/// Looks at everything that can end the wait badly. Driver only.
+void Lane::look(CollectiveItem& item) {
+  const OpContext op = context(spec(item.call.op).name, item.sequence);
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (!item.deadline) {
+    item.deadline = Deadline(now, item.timeout);
+    item.waiting_since = now;
+    item.next_report = limits::kFirstStallReport;
+  }
+  fabric_.look_at_peers();
+  fabric_.transport().poll();
+  std::optional<Failure> found;
+  if (const auto earlier = failure()) {
+    found = *earlier;
+    found->text = fmt::format("{}: the group has failed: {}", describe(op), earlier->text);
+    item.run.cancel();
+    item.failure = std::move(found);
+    return;
+  }
+  if (item.started) {
+    found = item.run.inspect(op);
+  }
+  if (!found) {
+    found = fault_of_team(op);
+  }
+  if (!found && item.deadline->passed(now)) {
+    const std::vector<int> missing = item.run.missing();
+    found = Failure{
+        .kind = ErrorKind::timeout,
+        .text = fmt::format("{}: nothing from rank {} for {:.1f} s, {}; last completed here: #{}",
+                            describe(op), fmt::join(missing, ", "),
+                            std::chrono::duration<double>(item.timeout).count(),
+                            item.run.progress(), item.sequence - 1),
+        .peer = missing.empty() ? -1 : missing.front()};
+  }
+  if (found) {
+    item.run.cancel();
+    fail(*found, Tell::others);
+    item.failure = failure();
+    return;
+  }
+  report_stall(item, now);
+}
+
+void Lane::report_stall(CollectiveItem& item, TimePoint now) {
+  if (now - item.waiting_since < item.next_report) {
+    return;
+  }
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - item.waiting_since);
+  log_line(fmt::format("{}: waiting for rank {} for {} s",
+                       describe(context(spec(item.call.op).name, item.sequence)),
+                       fmt::join(item.run.missing(), ", "), waited.count()));
+  item.next_report *= 2;
+}
+
+/// What a member of the team wrote when it failed the group.
+std::optional<Failure> Lane::fault_of_team(const OpContext& op) const {
+  if (!place_->team) {
+    return std::nullopt;
+  }
+  for (int k = 0; k < place_->team->seat().size; ++k) {
+    const FaultLine& fault = place_->team->area(k).fault;
+    if (k == place_->team->seat().rank || !reached(fault.line, 1)) {
+      continue;
+    }
+    const std::size_t bytes = std::min<std::size_t>(fault.text_bytes, sizeof fault.text);
+    const int rank = place_->team_ranks[static_cast<std::size_t>(k)];
+    const auto kind = fault.kind <= static_cast<std::uint32_t>(ErrorKind::internal)
+                          ? static_cast<ErrorKind>(fault.kind)
+                          : ErrorKind::internal;
+    return Failure{.kind = kind,
+                   .text = fmt::format("{}: rank {} failed the group: {}", describe(op), rank,
+                                       std::string_view(fault.text, bytes)),
+                   .peer = fault.peer};
+  }
+  return std::nullopt;
+}
+
+void Lane::announce_fault(const Failure& failure) {
+  if (place_->team) {
+    FaultLine& fault = place_->team->own().fault;
+    fault.kind = static_cast<std::uint32_t>(failure.kind);
+    fault.peer = failure.peer;
+    fault.text_bytes = static_cast<std::uint32_t>(std::min(failure.text.size(), sizeof fault.text));
+    std::memcpy(fault.text, failure.text.data(), fault.text_bytes);
+    place_->team->post(fault.line, 1);
+  }
+  for (const int member : place_->members) {
+    if (member != fabric_.rank()) {
+      fabric_.transport().send_fault(member, place_->group, failure);
+    }
+  }
+}
+
+void Lane::fail(const Failure& failure, Tell tell) {
+  {
+    const std::scoped_lock lock(failure_mutex_);
+    if (failure_) {
+      return;  // the first failure stays
+    }
+    failure_ = failure;
+    failed_.store(true, std::memory_order_release);
+  }
+  if (tell == Tell::others) {
+    announce_fault(failure);
+  }
+  cancel_messages();
+  fabric_.ring_own_bell();
+  engine_.kick();
+}
+
+}  // namespace tutti

@@ -1,0 +1,45 @@
+// MessageItem: one point-to-point message on its way, with what has to be done when it arrived.
+#pragma once
+
+#include "base/clock.hpp"
+#include "engine/scratch.hpp"
+#include "engine/work.hpp"
+#include "plan/spec.hpp"
+#include "transport/transport.hpp"
+
+#include <tutti/tensor.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace tutti {
+
+struct MessageItem {
+  Op op = Op::send;
+  SendOp send{};
+  RecvOp recv{};
+  Tensor tensor{};    ///< held until the end
+  Scratch staging{};  ///< row-major copy of a strided tensor
+  bool staged = false;
+  int peer = -1;  ///< group rank, or kAnySource
+  std::uint64_t sequence = 0;
+  Duration timeout{};
+  std::optional<Deadline> deadline{};
+  TimePoint waiting_since{};
+  Duration next_report{};
+  std::shared_ptr<WorkState> work{};  ///< null for a blocking call
+  std::optional<Failure> failure{};
+  std::atomic<bool> failure_set{false};
+  int source = -1;  ///< group rank of the sender
+  std::atomic<bool> ended{false};
+  std::mutex settle_mutex;  ///< who turns the transport's verdict into ours
+
+  TransferState state() const {
+    return (op == Op::send ? send.state : recv.state).load(std::memory_order_acquire);
+  }
+};
+
+}  // namespace tutti

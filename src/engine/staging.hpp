@@ -1,0 +1,30 @@
+// Staging: row-major copies of the tensors of a call that are not row major themselves. Inputs are
+// packed before the call, outputs unpacked after it, so that plans only ever see contiguous blocks.
+#pragma once
+
+#include "engine/scratch.hpp"
+#include "plan/request.hpp"
+
+#include <vector>
+
+namespace tutti {
+
+class Staging {
+ public:
+  /// Gives every block of `call` without an address one in staging memory, and packs the inputs.
+  void prepare(const Request& request, Seat seat, Call& call);
+  /// Copies what was received to the caller's tensors.
+  void finish();
+  bool used() const { return !back_.empty() || packed_; }
+
+ private:
+  struct Copy {
+    const std::byte* staged;
+    Tensor tensor;
+  };
+  Scratch memory_{};
+  std::vector<Copy> back_{};
+  bool packed_ = false;
+};
+
+}  // namespace tutti

@@ -1,0 +1,68 @@
+#include "group/group_state.hpp"
+
+#include "backend/native.hpp"
+
+#include <tutti/error.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace tutti {
+
+GroupState::GroupState(ContextState& context, Facts facts, std::shared_ptr<Lane> lane)
+    : context_(context), facts_(std::move(facts)), lane_(std::move(lane)) {
+  if (lane_) {
+    backend_ = std::make_unique<NativeBackend>(lane_);
+  }
+}
+
+Lane& GroupState::lane() const {
+  if (!is_member()) {
+    throw InvalidArgument(
+        fmt::format("group '{}': this rank is not a member; only ranks [{}] may communicate "
+                    "on it",
+                    facts_.name, fmt::join(facts_.ranks, ", ")));
+  }
+  if (closed_) {
+    throw InvalidArgument(fmt::format("group '{}' was destroyed; make a new one", facts_.name));
+  }
+  return *lane_;
+}
+
+const std::string& GroupState::backend_name() const {
+  lane();
+  return backend_->name();
+}
+
+Call GroupState::validated(const Request& request) const {
+  const std::uint64_t next = lane().sequence() + 1;
+  const OpContext context{
+      .group = facts_.name, .seat = seat(), .op = spec(request.op).name, .sequence = next};
+  Call call;
+  validate(request, context, facts_.rules, call);
+  return call;
+}
+
+void GroupState::check(const Request& request) const { validated(request); }
+
+void GroupState::submit(const Request& request) {
+  const Call call = validated(request);  // first: it also refuses non-members
+  backend_->run(request, call);
+}
+
+std::shared_ptr<WorkState> GroupState::submit_async(const Request& request) {
+  const Call call = validated(request);
+  return backend_->start(request, call);
+}
+
+int GroupState::transfer(const Request& request) {
+  const Call call = validated(request);
+  return backend_->transfer(request, call);
+}
+
+std::shared_ptr<WorkState> GroupState::transfer_async(const Request& request) {
+  const Call call = validated(request);
+  return backend_->start_transfer(request, call);
+}
+
+}  // namespace tutti

@@ -1,0 +1,58 @@
+// Selection: which algorithm runs a call. A pure function of facts that are equal on all ranks, so
+// that every rank chooses alike; a local fact (placement, registered memory) has no place here.
+#pragma once
+
+#include "plan/algorithms.hpp"
+#include "plan/direct_plan.hpp"
+
+#include <tutti/dtype.hpp>
+#include <tutti/options.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+struct SelectionFacts {
+  Op op = Op::barrier;
+  DType dtype = DType::f32;
+  ReduceOp reduce = ReduceOp::sum;
+  std::size_t block_bytes = 0;  ///< of the largest block
+  int ranks = 1;
+  bool one_host = true;         ///< all ranks share memory
+  bool two_level = false;       ///< several hosts, one of them with several ranks
+  bool oversubscribed = false;  ///< more ranks than CPUs on the host; only asked if one_host
+  bool deterministic = false;
+  bool pairwise_counts = false;  ///< only each pair of ranks knows its count
+  bool uneven = false;
+  std::string_view forced{};  ///< name of an algorithm, or empty
+};
+
+struct Selection {
+  enum class Kind : std::uint8_t { direct, message, two_level } kind = Kind::direct;
+  Protocol protocol = Protocol::inlined;  ///< direct
+  const Algorithm* algorithm = nullptr;   ///< message
+  std::size_t segment_bytes = 0;          ///< direct, staged
+  int lookahead = 0;                      ///< direct, staged
+};
+
+/// Where one algorithm gives way to the next, in bytes. The table of docs/algorithms.md,
+/// "Selection".
+struct Thresholds {
+  std::size_t inlined = 4096;               ///< contribution of a rank; ranks <= CPUs
+  std::size_t arrival = 32768;              ///< contribution of a rank; ranks > CPUs
+  std::size_t segment = 256 << 10;          ///< staged; ranks <= CPUs
+  std::size_t segment_crowded = 128 << 10;  ///< staged; ranks > CPUs
+  std::size_t doubling = 64 << 10;  ///< message all_reduce, reduce, broadcast: latency below
+};
+
+/// Never fails: a forced name that does not fit this call gives way to the ordinary choice.
+Selection select(const SelectionFacts& facts, const Thresholds& thresholds);
+
+/// Names a caller may force for `op`: "direct_inlined", ..., the message algorithms, "two_level".
+std::string selectable_names(Op op);
+bool is_selectable(Op op, std::string_view name);
+
+}  // namespace tutti

@@ -1,0 +1,404 @@
+#include "transport/connect.hpp"
+
+#include "base/clock.hpp"
+#include "base/limits.hpp"
+#include "net/interface.hpp"
+#include "net/secret.hpp"
+#include "net/socket.hpp"
+#include "transport/hosts.hpp"
+#include "transport/publish.hpp"
+#include "transport/shm_link.hpp"
+
+#include <tutti/error.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kTokenBytes = 16;
+constexpr std::uint64_t kHelloMagic = 0x31306f6c6c656874;  // "thello01"
+constexpr std::uint64_t kMarkMagic = 0x31306b72616d7474;   // "ttmark01"
+
+/// First page of every segment, so that a mapping can be recognised.
+struct SegmentMark {
+  std::uint64_t magic = kMarkMagic;
+  std::int32_t rank = -1;
+  std::array<char, 2 * kTokenBytes> token{};
+};
+
+/// What both ends of an abstract socket say, together with their segment and bell. The tokens come
+/// from the store, which only ranks of the job can read: knowing the other's token is the proof of
+/// identity.
+struct Hello {
+  std::uint64_t magic = kHelloMagic;
+  std::int32_t rank = -1;
+  std::int32_t accepted = 1;
+  std::uint64_t ring = 0;
+  std::array<char, 2 * kTokenBytes> your_token{};
+};
+
+struct Card {
+  std::string token{};
+  std::string name{};
+  std::string cpus{};
+  std::string host_id{};
+  bool membarrier = false;
+};
+
+class Connector {
+ public:
+  Connector(const FabricOptions& options, Segment& segment, int bell)
+      : options_(options),
+        segment_(segment),
+        bell_(bell),
+        deadline_(Deadline::after(options.timeout)),
+        size_(static_cast<std::size_t>(options.world_size)) {
+    result_.peers.resize(size_);
+  }
+
+  FabricResult connect() {
+    prepare_segment();
+    exchange_cards();
+    connect_to_lower();
+    greet_higher(exchange_bits("reached", reached_));
+    read_replies();
+    mapped_ = exchange_bits("mapped", mapped_own_);
+    settle();
+    connect_over_tcp();
+    return std::move(result_);
+  }
+
+ private:
+  using Bits = std::vector<std::string>;  // [rank] = one '0' or '1' per lower rank
+
+  FabricPeer& peer(int rank) { return result_.peers[static_cast<std::size_t>(rank)]; }
+  bool bit(const Bits& bits, int high, int low) const {
+    const std::string& row = bits[static_cast<std::size_t>(high)];
+    return static_cast<std::size_t>(low) < row.size() && row[static_cast<std::size_t>(low)] == '1';
+  }
+
+  void prepare_segment();
+  void exchange_cards();
+  std::vector<std::string> exchange(const std::string& what, const std::string& value);
+  Bits exchange_bits(const std::string& what, const std::string& own) {
+    return exchange(what, own);
+  }
+  void connect_to_lower();
+  void greet_higher(const Bits& reached);
+  void read_replies();
+  bool read_hello(int expected, int socket, Hello& hello);
+  void send_hello(int to, int socket, bool accepted);
+  void settle();
+  void connect_over_tcp();
+  void accept_tcp(int listener, int count);
+
+  const FabricOptions& options_;
+  Segment& segment_;
+  int bell_;
+  Deadline deadline_;
+  std::size_t size_;
+  UniqueFd listener_{};
+  Card own_{};
+  std::vector<Card> cards_{};
+  std::string reached_{};
+  std::string mapped_own_{};
+  Bits mapped_{};
+  FabricResult result_{};
+};
+
+std::string own_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::string text;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &set)) {
+        text += fmt::format("{}{}", text.empty() ? "" : ",", cpu);
+      }
+    }
+  }
+  return text.empty() ? "0" : text;
+}
+
+std::string card_text(const Card& card) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}", card.token, card.name, card.cpus, card.host_id,
+                     card.membarrier ? 1 : 0);
+}
+
+Card parse_card(const std::string& text, int rank) {
+  std::array<std::string, 5> fields;
+  std::size_t begin = 0;
+  for (std::string& field : fields) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    field = text.substr(begin, end - begin);
+    begin = std::min(end + 1, text.size());
+  }
+  if (fields[0].size() != 2 * kTokenBytes) {
+    throw Mismatch(
+        fmt::format("rank {} published a start card this version cannot read; all ranks "
+                    "must use the same version of tutti",
+                    rank));
+  }
+  return {fields[0], fields[1], fields[2], fields[3], fields[4] == "1"};
+}
+
+void Connector::prepare_segment() {
+  own_.token = random_token(kTokenBytes);
+  own_.name = "tutti-" + random_token(kTokenBytes);
+  own_.cpus = own_cpus();
+  own_.host_id = options_.host_id;
+  own_.membarrier = register_for_membarrier();
+  SegmentMark mark;
+  mark.rank = options_.rank;
+  std::copy(own_.token.begin(), own_.token.end(), mark.token.begin());
+  std::memcpy(segment_.base() + segment_.allocate(sizeof mark), &mark, sizeof mark);
+  if (options_.transport != "tcp" && options_.world_size > 1) {
+    listener_ = listen_abstract(own_.name);
+  }
+}
+
+/// Publishes `value` under `what`/rank and returns everybody's.
+std::vector<std::string> Connector::exchange(const std::string& what, const std::string& value) {
+  std::vector<std::string> keys;
+  for (std::size_t r = 0; r < size_; ++r) {
+    keys.push_back(fmt::format("{}/{}", what, r));
+  }
+  options_.store->set(keys[static_cast<std::size_t>(options_.rank)], value);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline_.left(std::chrono::steady_clock::now()));
+  try {
+    options_.store->wait(keys, std::max(left, std::chrono::milliseconds(1)));
+  } catch (const Timeout&) {
+    std::vector<std::size_t> missing;
+    for (std::size_t r = 0; r < size_; ++r) {
+      if (!options_.store->check(std::span(&keys[r], 1))) {
+        missing.push_back(r);
+      }
+    }
+    throw Timeout(
+        fmt::format("joining the job (rank {} of {}): no sign of rank {} at {} after {} ms; "
+                    "check that every rank was started",
+                    options_.rank, size_, fmt::join(missing, ", "), options_.store->describe(),
+                    options_.timeout.count()));
+  }
+  return options_.store->multi_get(keys);
+}
+
+void Connector::exchange_cards() {
+  const std::vector<std::string> texts = exchange("card", card_text(own_));
+  result_.asymmetric = true;
+  for (std::size_t r = 0; r < size_; ++r) {
+    cards_.push_back(parse_card(texts[r], static_cast<int>(r)));
+    result_.asymmetric = result_.asymmetric && cards_.back().membarrier;
+  }
+}
+
+void Connector::send_hello(int to, int socket, bool accepted) {
+  Hello hello;
+  hello.rank = options_.rank;
+  hello.accepted = accepted ? 1 : 0;
+  if (accepted && peer(to).ring_to_peer == 0) {
+    peer(to).ring_to_peer = segment_.allocate(ShmRing::footprint(limits::kMessageRingBytes));
+    ShmRing::create(segment_.base() + peer(to).ring_to_peer, limits::kMessageRingBytes);
+  }
+  hello.ring = peer(to).ring_to_peer;
+  const std::string& token = cards_[static_cast<std::size_t>(to)].token;
+  std::copy(token.begin(), token.end(), hello.your_token.begin());
+  const std::array fds{segment_.fd(), bell_};
+  send_fds(socket, fds, std::as_bytes(std::span(&hello, 1)), deadline_);
+}
+
+/// Reads what the other end says and maps its segment. False, with a reason noted, if the two do
+/// not share memory after all.
+bool Connector::read_hello(int expected, int socket, Hello& hello) {
+  std::vector<UniqueFd> fds =
+      recv_fds(socket, std::as_writable_bytes(std::span(&hello, 1)), deadline_);
+  const std::string_view token(hello.your_token.data(), hello.your_token.size());
+  const bool known = hello.magic == kHelloMagic && token == own_.token && hello.rank >= 0 &&
+                     hello.rank < options_.world_size && (expected < 0 || hello.rank == expected);
+  if (!known || fds.size() != 2) {
+    hello.rank = -1;
+    return false;
+  }
+  FabricPeer& entry = peer(hello.rank);
+  if (hello.accepted == 0) {
+    entry.reason = "the peer could not map our segment";
+    return false;
+  }
+  try {
+    auto segment = std::make_unique<Segment>(Segment::map(std::move(fds[0])));
+    SegmentMark mark;
+    std::memcpy(&mark, segment->base(), sizeof mark);
+    const std::string_view theirs(mark.token.data(), mark.token.size());
+    if (mark.magic != kMarkMagic || mark.rank != hello.rank ||
+        theirs != cards_[static_cast<std::size_t>(hello.rank)].token) {
+      entry.reason = "the peer's segment does not show its mark";
+      return false;
+    }
+    entry.segment = std::move(segment);
+  } catch (const Error& error) {
+    entry.reason = error.what();
+    return false;
+  }
+  entry.bell = std::move(fds[1]);
+  entry.ring_from_peer = hello.ring;
+  entry.pid = peer_pid(socket);
+  return true;
+}
+
+void Connector::connect_to_lower() {
+  for (int low = 0; low < options_.rank; ++low) {
+    const Card& card = cards_[static_cast<std::size_t>(low)];
+    FabricPeer& entry = peer(low);
+    char bit = '0';
+    if (options_.transport == "tcp") {
+      entry.reason = "transport tcp was asked for";
+    } else if (card.host_id != own_.host_id) {
+      entry.reason = "TUTTI_HOST_ID differs";
+    } else if (auto socket = connect_abstract(card.name, deadline_)) {
+      entry.socket = std::move(*socket);
+      send_hello(low, entry.socket.get(), true);
+      bit = '1';
+    } else {
+      entry.reason = "its abstract socket cannot be reached";
+    }
+    reached_ += bit;
+  }
+}
+
+/// All higher ranks that reached us are in the listener's queue by now.
+void Connector::greet_higher(const Bits& reached) {
+  int expected = 0;
+  for (int high = options_.rank + 1; high < options_.world_size; ++high) {
+    expected += bit(reached, high, options_.rank) ? 1 : 0;
+    if (!bit(reached, high, options_.rank)) {
+      peer(high).reason = "it could not reach our abstract socket";
+    }
+  }
+  while (expected > 0) {
+    UniqueFd socket = accept_connection(listener_.get(), deadline_);
+    Hello hello;
+    const bool mapped = read_hello(-1, socket.get(), hello);
+    if (hello.rank <= options_.rank || peer(hello.rank).socket.valid()) {
+      continue;  // not one of ours; it gets no answer
+    }
+    send_hello(hello.rank, socket.get(), mapped);
+    peer(hello.rank).socket = std::move(socket);
+    --expected;
+  }
+}
+
+void Connector::read_replies() {
+  for (int low = 0; low < options_.rank; ++low) {
+    FabricPeer& entry = peer(low);
+    Hello hello;
+    const bool mapped = entry.socket.valid() && read_hello(low, entry.socket.get(), hello);
+    mapped_own_ += mapped ? '1' : '0';
+  }
+}
+
+/// Everybody now sees the same table of pairs: hosts and CPU shares follow from it.
+void Connector::settle() {
+  const HostTable hosts =
+      derive_hosts(options_.world_size, [&](int high, int low) { return bit(mapped_, high, low); });
+  result_.host_of = hosts.host_of;
+  std::vector<std::string> cpus;
+  for (std::size_t r = 0; r < size_; ++r) {
+    if (result_.host_of[r] == result_.host_of[static_cast<std::size_t>(options_.rank)]) {
+      cpus.push_back(cards_[r].cpus);
+    }
+  }
+  result_.oversubscribed = count_cpus(cpus) < static_cast<int>(cpus.size());
+  for (int other = 0; other < options_.world_size; ++other) {
+    const bool pair = bit(mapped_, std::max(other, options_.rank), std::min(other, options_.rank));
+    if (other == options_.rank || (pair && hosts.same(other, options_.rank))) {
+      continue;
+    }
+    FabricPeer& entry = peer(other);
+    entry.segment.reset();
+    if (entry.reason.empty()) {
+      entry.reason = "not all ranks of its host can share memory";
+    }
+    if (options_.transport == "shm") {
+      throw Unsupported(
+          fmt::format("transport shm was asked for, but ranks {} and {} cannot share "
+                      "memory: {}",
+                      options_.rank, other, entry.reason));
+    }
+  }
+}
+
+void Connector::connect_over_tcp() {
+  int higher = 0;
+  bool needed = false;
+  for (int other = 0; other < options_.world_size; ++other) {
+    const bool remote = other != options_.rank && peer(other).segment == nullptr;
+    needed = needed || remote;
+    higher += remote && other > options_.rank ? 1 : 0;
+  }
+  if (!needed) {
+    return;
+  }
+  const InterfaceAddress address = local_address_for(options_.interfaces, options_.local_address);
+  UniqueFd listener;
+  if (higher > 0) {
+    listener = listen_tcp(address.address, 0);
+    options_.store->set(fmt::format("tcp/{}", options_.rank), local_address(listener.get()).text());
+  }
+  for (int low = 0; low < options_.rank; ++low) {
+    if (peer(low).segment != nullptr) {
+      continue;
+    }
+    const std::string target = options_.store->get(fmt::format("tcp/{}", low));
+    const std::size_t colon = target.rfind(':');
+    std::uint16_t port = 0;
+    std::from_chars(target.data() + colon + 1, target.data() + target.size(), port);
+    UniqueFd socket = connect_tcp(target.substr(0, colon), port, deadline_);
+    authenticate(socket.get(), options_.secret, Role::client, deadline_);
+    const std::int32_t rank = options_.rank;
+    write_full(socket.get(), std::as_bytes(std::span(&rank, 1)), deadline_);
+    peer(low).tcp = std::move(socket);
+    peer(low).address = target;
+  }
+  accept_tcp(listener.get(), higher);
+}
+
+void Connector::accept_tcp(int listener, int count) {
+  while (count > 0) {
+    UniqueFd socket = accept_connection(listener, deadline_);
+    std::int32_t rank = -1;
+    try {
+      authenticate(socket.get(), options_.secret, Role::server, deadline_);
+      read_full(socket.get(), std::as_writable_bytes(std::span(&rank, 1)), deadline_);
+    } catch (const PeerLost&) {
+      continue;  // a stranger; the ranks we wait for will still come
+    }
+    const bool expected = rank > options_.rank && rank < options_.world_size &&
+                          peer(rank).segment == nullptr && !peer(rank).tcp.valid();
+    if (!expected) {
+      continue;
+    }
+    peer(rank).address = peer_address(socket.get()).text();
+    peer(rank).tcp = std::move(socket);
+    --count;
+  }
+}
+
+}  // namespace
+
+FabricResult connect_fabric(const FabricOptions& options, Segment& segment, int bell) {
+  return Connector(options, segment, bell).connect();
+}
+
+}  // namespace tutti
