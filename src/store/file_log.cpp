@@ -159,7 +159,11 @@ FileLog::Damage FileLog::read_records(const Take& take) {
     }
     WireReader fields(body);
     const std::uint8_t type = fields.u8();
-    take(type, fields);
+    try {
+      take(type, fields);
+    } catch (const MalformedFrame&) {
+      return Damage::corrupt;  // whole, but not as this version writes it
+    }
     offset_ += record;
     wanted = kReadBytes;
   }
