@@ -24,8 +24,7 @@ namespace tutti {
 namespace {
 
 constexpr std::size_t kMaxInputBytes = std::size_t{64} << 10;
-constexpr std::array<std::size_t, 6> kSizes{
-    0, 1, 100, limits::kEagerBytes, limits::kEagerBytes + 1, 400000};
+constexpr std::array<std::size_t, 4> kSizes{0, 100, limits::kEagerBytes, 40000};
 
 void require(bool holds) {
   if (!holds) {
@@ -45,13 +44,6 @@ class Script {
     --bytes_;
     return *data_++;
   }
-  std::uint32_t word() {
-    std::uint32_t value = 0;
-    for (int i = 0; i < 4; ++i) {
-      value = value << 8 | byte();
-    }
-    return value;
-  }
 
  private:
   const std::uint8_t* data_;
@@ -60,7 +52,8 @@ class Script {
 
 /// What the peer's side of the link holds; shared with the test, which outlives the link.
 struct Wire {
-  std::deque<std::byte> to_rank;
+  std::vector<std::byte> to_rank;
+  std::size_t taken = 0;  // of to_rank
   std::vector<std::byte> from_rank;
   std::size_t room = 0;
   bool broken = false;
@@ -83,10 +76,9 @@ class FuzzLink final : public Link {
   std::size_t read(std::span<const std::span<std::byte>> parts) override {
     std::size_t total = 0;
     for (const auto& part : parts) {
-      const std::size_t bytes = std::min(part.size(), wire_.to_rank.size());
-      const auto end = wire_.to_rank.begin() + static_cast<std::ptrdiff_t>(bytes);
-      std::copy(wire_.to_rank.begin(), end, part.begin());
-      wire_.to_rank.erase(wire_.to_rank.begin(), end);
+      const std::size_t bytes = std::min(part.size(), wire_.to_rank.size() - wire_.taken);
+      std::copy_n(wire_.to_rank.data() + wire_.taken, bytes, part.data());
+      wire_.taken += bytes;
       total += bytes;
     }
     return total;
@@ -155,26 +147,39 @@ class Session {
     transport_.poll();
   }
 
-  MessageKey key(Script& script) {
-    const std::uint8_t choice = script.byte();
-    return {.group = choice % 3U, .tag = choice / 3U % 3U};
+  /// One byte chooses among few values, so that what a peer and this rank say often fits.
+  struct Choice {
+    MessageKey key{};
+    std::uint64_t stamp = 0;
+    std::size_t bytes = 0;
+  };
+  static Choice choose(Script& script) {
+    const std::uint8_t byte = script.byte();
+    return {.key = {.group = byte & 1U, .tag = byte >> 1 & 1U},
+            .stamp = (byte >> 2 & 7U) == 7 ? 1U : 0U,
+            .bytes = kSizes[byte >> 5 & 3U]};
   }
 
   void push_frame(Script& script) {
-    Frame frame{.kind = static_cast<FrameKind>(1 + script.byte() % 9)};
-    frame.key = key(script);
-    frame.stamp = script.byte() % 4;
-    frame.id = script.byte() % 8;
-    const std::uint8_t size = script.byte();
-    frame.bytes = size < 200 ? kSizes[size % kSizes.size()] : script.word();
+    const std::uint8_t kind = script.byte();
+    const Choice choice = choose(script);
+    Frame frame{.kind = static_cast<FrameKind>(1 + kind % 9),
+                .key = choice.key,
+                .stamp = choice.stamp,
+                .bytes = choice.bytes};
     std::size_t payload = 0;
+    if (frame.kind == FrameKind::announce) {
+      frame.id = next_id_++;
+    } else if (frame.kind != FrameKind::data) {
+      frame.id = 1 + script.byte() % 4U;
+    }
     if (frame.kind == FrameKind::data) {
-      payload = std::min(static_cast<std::size_t>(frame.bytes), limits::kEagerBytes);
+      payload = std::min(choice.bytes, limits::kEagerBytes);
     } else if (frame.kind == FrameKind::chunk) {
-      payload = std::min<std::size_t>(script.word() % (limits::kChunkBytes + 2), kMaxInputBytes);
-      frame.bytes = script.byte() % 4 * limits::kChunkBytes;
-    } else if (frame.kind == FrameKind::fault) {
-      payload = script.byte();
+      payload = 1 + script.byte() * std::size_t{200};
+      frame.bytes = choice.bytes == 0 ? 0 : 1 + script.byte() * std::size_t{200};
+    } else if (frame.kind != FrameKind::announce && frame.kind != FrameKind::credit) {
+      payload = frame.kind == FrameKind::fault ? script.byte() : 0;
       frame.bytes = 0;
     }
     frame.payload_bytes = static_cast<std::uint32_t>(payload);
@@ -187,19 +192,21 @@ class Session {
   void post_recv(Script& script) {
     Recv& recv = recvs_.emplace_back();
     recv.op.peer = script.byte() % 3 - 1;  // anyone, oneself, the peer
-    recv.op.key = key(script);
-    recv.op.stamp = script.byte() % 4;
-    recv.data.resize(kSizes[script.byte() % kSizes.size()]);
+    const Choice choice = choose(script);
+    recv.op.key = choice.key;
+    recv.op.stamp = choice.stamp;
+    recv.data.resize(choice.bytes);
     recv.op.data = recv.data.data();
     recv.op.bytes = recv.data.size();
     transport_.recv(recv.op);
   }
   void post_send(Script& script) {
     Send& send = sends_.emplace_back();
-    send.op.peer = script.byte() % 2;
-    send.op.key = key(script);
-    send.op.stamp = script.byte() % 4;
-    send.data.resize(kSizes[script.byte() % kSizes.size()]);
+    send.op.peer = script.byte() % 4 == 0 ? 0 : 1;
+    const Choice choice = choose(script);
+    send.op.key = choice.key;
+    send.op.stamp = choice.stamp;
+    send.data.resize(choice.bytes);
     send.op.data = send.data.data();
     send.op.bytes = send.data.size();
     transport_.send(send.op);
@@ -250,6 +257,7 @@ class Session {
   }
 
   Wire wire_;
+  std::uint64_t next_id_ = 1;  // of the peer's announcements
   std::deque<Send> sends_;
   std::deque<Recv> recvs_;
   Transport transport_;
