@@ -29,9 +29,10 @@ void CollectiveRun::start(Place& place, const Selection& selection, const Call& 
         {.segment = selection.segment_bytes, .ring = kRingBytes, .streaming = kStreamingBytes});
     return;
   }
-  const Plan& plan = selection.kind == Selection::Kind::two_level
-                         ? place.plans.two_level(call.op, place.seat, root, place.topology)
-                         : place.plans.message(*selection.algorithm, place.seat, root);
+  const Plan& plan =
+      selection.kind == Selection::Kind::two_level
+          ? place.plans.two_level(call.op, place.seat, root, place.topology, selection.large)
+          : place.plans.message(*selection.algorithm, place.seat, root);
   message_.start(place.fabric->transport(), plan, call, place.seat, place.members,
                  {place.group, kCollectiveTag | sequence});
 }

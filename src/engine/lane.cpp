@@ -205,6 +205,10 @@ void Lane::start_run(CollectiveItem& item) {
                                       .uneven = call.uneven,
                                       .forced = options_.algorithm},
                                      thresholds_);
+  if (selection.kind == Selection::Kind::message && selection.algorithm->sum == Sum::rank_order &&
+      call.reduce == ReduceOp::premul_sum) {
+    item.staging.scale(item.call);
+  }
   item.run.start(*place_, selection, call, item.sequence);
 }
 

@@ -37,16 +37,17 @@ class PlanCache {
         .plan;
   }
 
-  const Plan& two_level(Op op, Seat seat, int root, const Topology& topology) {
+  const Plan& two_level(Op op, Seat seat, int root, const Topology& topology, bool large) {
     for (const TwoLevelEntry& entry : two_level_) {
-      if (entry.op == op && entry.root == root) {
+      if (entry.op == op && entry.root == root && entry.large == large) {
         return entry.plan;
       }
     }
     return two_level_
-        .emplace_back(TwoLevelEntry{
-            op, root,
-            flatten(two_level_stages(op, seat, root, topology), seat, low_latency_algorithm)})
+        .emplace_back(
+            TwoLevelEntry{op, root, large,
+                          flatten(two_level_stages(op, seat, root, topology), seat,
+                                  large ? high_bandwidth_algorithm : low_latency_algorithm)})
         .plan;
   }
 
@@ -78,6 +79,7 @@ class PlanCache {
   struct TwoLevelEntry {
     Op op;
     int root;
+    bool large;
     Plan plan;
   };
   std::deque<DirectEntry> direct_{};  // deques: a plan in use stays where it is

@@ -1,5 +1,6 @@
 #include "engine/staging.hpp"
 
+#include "kernels/reduce.hpp"
 #include "tensor/pack.hpp"
 
 namespace tutti {
@@ -74,6 +75,26 @@ void Staging::prepare(const Request& request, Seat seat, Call& call) {
   place(out, call.out, memory, [this](const Tensor& tensor, std::byte* from) {
     back_.push_back({from, tensor});
   });
+}
+
+void Staging::scale(Call& call) {
+  std::size_t elements = 0;
+  for (const BlockView& block : call.in) {
+    elements += block.elements;
+  }
+  std::byte* target = scaled_.take(elements * element_bytes(call.dtype));
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    BlockView& block = call.in[i];
+    const void* source = block.data;
+    reduce_kernel(call.dtype, ReduceOp::premul_sum)({.sources = &source,
+                                                     .count = 1,
+                                                     .out = target,
+                                                     .elements = block.elements,
+                                                     .factors = &call.factor});
+    block.data = target;
+    target += block.elements * element_bytes(call.dtype);
+  }
+  call.reduce = ReduceOp::sum;
 }
 
 void Staging::finish() {

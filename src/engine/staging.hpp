@@ -13,6 +13,9 @@ class Staging {
  public:
   /// Gives every block of `call` without an address one in staging memory, and packs the inputs.
   void prepare(const Request& request, Seat seat, Call& call);
+  /// Turns a premul_sum into the sum of staged, scaled inputs, for algorithms that sum the inputs
+  /// of others without knowing their factors. Narrow floats are rounded once more by it.
+  void scale(Call& call);
   /// Copies what was received to the caller's tensors.
   void finish();
   bool used() const { return !back_.empty() || packed_; }
@@ -23,6 +26,7 @@ class Staging {
     Tensor tensor;
   };
   Scratch memory_{};
+  Scratch scaled_{};
   std::vector<Copy> back_{};
   bool packed_ = false;
 };

@@ -125,6 +125,9 @@ InterfaceAddress choose_address(std::string_view spec, std::string_view preferre
   if (literal != available.end()) {
     return *literal;
   }
+  if (spec.empty() && !available.empty()) {
+    return best_of(available, preferred);
+  }
   if (spec.starts_with('^')) {
     const Addresses rest = without(spec.substr(1), available);
     if (rest.empty()) {

@@ -23,9 +23,9 @@ std::vector<InterfaceAddress> interface_addresses();
 /// "eth0" or "eth0,ib" — the first of these that has an address; a name that matches no interface
 /// exactly also stands for those that begin with it (docker: docker0). "^lo,docker" — any interface
 /// but these. "10.0.0.2" or "fe80::1%eth0" — that address of this host.
-/// `preferred` (may be empty) wins if the spec allows it: the local address of a connection that is
-/// known to work. Otherwise routable addresses come before link-local before loopback, IPv4 before
-/// IPv6. InvalidArgument names what does not exist and lists what does.
+/// "" — any. `preferred` (may be empty) wins if the spec allows it: the local address of a
+/// connection that is known to work. Otherwise routable addresses come before link-local before
+/// loopback, IPv4 before IPv6. InvalidArgument names what does not exist and lists what does.
 InterfaceAddress choose_address(std::string_view spec, std::string_view preferred,
                                 const std::vector<InterfaceAddress>& available);
 

@@ -77,16 +77,20 @@ std::string_view message_name(const SelectionFacts& facts, const Thresholds& thr
 }
 
 bool message_fits(const SelectionFacts& facts, const Algorithm& algorithm) {
+  // Who sums inputs of others in rank order does not know their factors.
+  if (algorithm.sum == Sum::rank_order && facts.reduce == ReduceOp::premul_sum &&
+      !facts.deterministic) {
+    return false;
+  }
   return algorithm.suits({.rank = 0, .size = facts.ranks}) &&
          (!facts.deterministic || !spec(facts.op).reduces || algorithm.sum == Sum::rank_order);
 }
 
-/// Partial sums of two-level plans are rounded per level, and not in rank order.
+/// Two-level plans do not sum in rank order.
 bool two_level_fits(const SelectionFacts& facts) {
   const bool listed = facts.op == Op::all_reduce || facts.op == Op::reduce ||
                       facts.op == Op::broadcast || facts.op == Op::barrier;
-  return facts.two_level && listed &&
-         !(spec(facts.op).reduces && (facts.deterministic || is_narrow(facts.dtype)));
+  return facts.two_level && listed && !(spec(facts.op).reduces && facts.deterministic);
 }
 
 bool force(const SelectionFacts& facts, const Thresholds& thresholds, Selection& selection) {
@@ -97,7 +101,8 @@ bool force(const SelectionFacts& facts, const Thresholds& thresholds, Selection&
     }
   }
   if (facts.forced == "two_level" && two_level_fits(facts)) {
-    selection.kind = Selection::Kind::two_level;
+    selection = {.kind = Selection::Kind::two_level,
+                 .large = facts.block_bytes > thresholds.doubling};
     return true;
   }
   const Algorithm* algorithm = find_algorithm(facts.op, facts.forced);
@@ -119,7 +124,7 @@ Selection select(const SelectionFacts& facts, const Thresholds& thresholds) {
     return choose_direct(facts, thresholds);
   }
   if (two_level_fits(facts)) {
-    return {.kind = Selection::Kind::two_level};
+    return {.kind = Selection::Kind::two_level, .large = facts.block_bytes > thresholds.doubling};
   }
   return {.kind = Selection::Kind::message,
           .algorithm = find_algorithm(facts.op, message_name(facts, thresholds))};

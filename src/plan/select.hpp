@@ -36,6 +36,7 @@ struct Selection {
   const Algorithm* algorithm = nullptr;   ///< message
   std::size_t segment_bytes = 0;          ///< direct, staged
   int lookahead = 0;                      ///< direct, staged
+  bool large = false;                     ///< two_level: bandwidth matters more than latency
 };
 
 /// Where one algorithm gives way to the next, in bytes. The table of docs/algorithms.md,
