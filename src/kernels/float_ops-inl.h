@@ -58,6 +58,7 @@ HWY_INLINE V minimum(V a, V b) {
 
 struct FloatOp {
   static constexpr std::size_t kMinLanes = 1;
+  static constexpr bool kSum = false;
   template <class D>
   static HWY_INLINE hn::Vec<D> first(D, hn::Vec<D> v, const ReduceArgs&) {
     return v;
@@ -69,6 +70,7 @@ struct FloatOp {
 };
 
 struct FloatSum : FloatOp {
+  static constexpr bool kSum = true;
   template <class D>
   static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> sum, hn::Vec<D> v, const ReduceArgs&, int) {
     return hn::Add(sum, v);

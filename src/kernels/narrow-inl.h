@@ -99,7 +99,7 @@ struct SmallFloat {
 
 template <typename Code, class Format>
 struct Coded : OneByOne<Coded<Code, Format>> {
-  static constexpr bool kByFour = false;  // the conversions are work enough for one vector
+  static constexpr ByFour kByFour = ByFour::never;  // one vector is work enough
   using Stored = Code;
   using Lane = float;
   template <class D>
@@ -117,7 +117,7 @@ using Float8E5M2 = Coded<std::uint8_t, SmallFloat<5, 2, Infinity::present>>;
 
 #if HWY_ARCH_X86 && (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL)
 struct Float16 : OneByOne<Float16> {
-  static constexpr bool kByFour = true;
+  static constexpr ByFour kByFour = ByFour::sums;
   using Stored = std::uint16_t;
   using Lane = float;
   template <class D>
@@ -141,7 +141,7 @@ using Float16 = Coded<std::uint16_t, SmallFloat<5, 10, Infinity::present>>;
 /// which needs no shuffle. A NaN has the bits of same_nan() when it is stored, which rounding
 /// cannot change into a number.
 struct BFloat16 : OneByOne<BFloat16> {
-  static constexpr bool kByFour = true;
+  static constexpr ByFour kByFour = ByFour::always;
   using Stored = std::uint16_t;
   using Lane = float;
 

@@ -3,8 +3,9 @@
 // Highway; the table below is what everybody calls.
 //
 // Order: ((s0 op s1) op s2) ..., never contracted to fused operations, so that a result depends
-// only on the inputs and their order. float16, bfloat16 and fp8 accumulate in float32 and round
-// once.
+// only on the inputs and their order: its bits are the same under every instruction set, alignment
+// and cut into chunks. For that a NaN result has one bit pattern per type, and min and max count -0
+// as less than +0. float16, bfloat16 and fp8 accumulate in float32 and round once.
 #pragma once
 
 #include <tutti/dtype.hpp>

@@ -18,6 +18,7 @@ namespace tutti::HWY_NAMESPACE {
 
 struct IntegerOp {
   static constexpr std::size_t kMinLanes = 1;
+  static constexpr bool kSum = false;
   template <class D>
   static HWY_INLINE hn::Vec<D> first(D, hn::Vec<D> v, const ReduceArgs&) {
     return v;
@@ -29,6 +30,7 @@ struct IntegerOp {
 };
 
 struct IntegerSum : IntegerOp {
+  static constexpr bool kSum = true;
   template <class D>
   static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> sum, hn::Vec<D> v, const ReduceArgs&, int) {
     return hn::Add(sum, v);
@@ -97,6 +99,7 @@ struct BitXor : IntegerOp {
 /// The wrapped sum over the divisor, towards zero. No instruction set divides integer vectors.
 template <typename T>
 struct IntegerAvg : IntegerSum {
+  static constexpr bool kSum = false;
   using Wide = std::conditional_t<(sizeof(T) < 4), std::int32_t, T>;
   template <class D>
   static HWY_INLINE hn::Vec<D> last(D d, hn::Vec<D> sum, const ReduceArgs& args) {

@@ -67,7 +67,7 @@ void finish_narrow(const ConvertArgs& args) {
 
 template <class Element>
 ReduceKernel sum_kernel() {
-  if constexpr (Element::kByFour) {
+  if constexpr (Element::kByFour != ByFour::never) {
     return reduce_hot<Element, FloatSum>;
   } else {
     return reduce_any<Element, FloatSum>;

@@ -194,6 +194,7 @@ void check_layouts(const Problem& problem, Rng& rng) {
                     .also = rng.below(2) == 0});
   }
   check(problem, {.elements = kLongest, .misalignment_bytes = 0, .alias = 0});
+  check(problem, {.elements = 79, .misalignment_bytes = 1});  // not even to the element
 }
 
 class EveryType : public testing::TestWithParam<DType> {};

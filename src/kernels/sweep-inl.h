@@ -1,6 +1,6 @@
-// The one loop of all kernels: whole vectors four at a time, then one at a time, then a remainder
-// that halves the vector down to single elements. The same code computes every part, so that an
-// element's bits do not depend on where it stands. Compiled once per instruction set.
+// The one loop of all kernels: whole vectors, four at a time where that pays, then ever shorter
+// ones down to single elements. The same code computes every part, so that an element's bits do not
+// depend on where it stands. Compiled once per instruction set.
 // clang-format off
 #if defined(TUTTI_KERNELS_SWEEP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_KERNELS_SWEEP_INL_H_
@@ -36,14 +36,17 @@ struct Quad {
   V a, b, c, d;
 };
 
+/// Lanes i to `lanes` - 1 by whole vectors, then by vectors a quarter as long, down to the least.
 template <class D, class Body>
-HWY_INLINE void sweep_rest(D d, const Body& body, std::size_t i, std::size_t lanes) {
-  if (i + hn::MaxLanes(d) <= lanes) {
+HWY_INLINE void sweep_from(std::size_t i, D d, const Body& body, std::size_t lanes) {
+  constexpr std::size_t kLanes = hn::MaxLanes(D());
+  for (; i + kLanes <= lanes; i += kLanes) {
     body.one(d, i);
-    i += hn::MaxLanes(d);
   }
-  if constexpr (hn::MaxLanes(d) > Body::kMinLanes) {
-    sweep_rest(hn::Half<D>(), body, i, lanes);
+  if constexpr (kLanes >= 4 * Body::kMinLanes) {
+    sweep_from(i, hn::Half<hn::Half<D>>(), body, lanes);
+  } else if constexpr (kLanes > Body::kMinLanes) {
+    sweep_from(i, hn::Half<D>(), body, lanes);
   }
 }
 
@@ -58,13 +61,12 @@ HWY_INLINE void sweep(D d, const Body& body, std::size_t lanes) {
       body.four(d, i);
     }
   }
-  for (; i + kLanes <= lanes; i += kLanes) {
-    body.one(d, i);
-  }
-  if constexpr (kLanes > Body::kMinLanes) {
-    sweep_rest(hn::Half<D>(), body, i, lanes);
-  }
+  sweep_from(i, d, body, lanes);
 }
+
+/// Which operations on an element go four vectors at a time: that costs code, so only where it is
+/// faster.
+enum class ByFour { never, sums, always };
 
 /// Four vectors in memory order, each through Element::load and Element::store; elements that know
 /// a faster way for four vectors bring their own load4 and store4.
@@ -89,7 +91,7 @@ struct OneByOne {
 /// Elements that are computed with as they lie in memory.
 template <typename T>
 struct Plain : OneByOne<Plain<T>> {
-  static constexpr bool kByFour = true;
+  static constexpr ByFour kByFour = ByFour::sums;
   using Stored = T;
   using Lane = T;
   template <class D>
@@ -135,7 +137,8 @@ template <class Element, class Op, int kCount>
 struct ReduceBody {
   using Stored = typename Element::Stored;
   static constexpr std::size_t kMinLanes = Op::kMinLanes;
-  static constexpr bool kByFour = Element::kByFour;
+  static constexpr bool kByFour =
+      Element::kByFour == ByFour::always || (Element::kByFour == ByFour::sums && Op::kSum);
 
   explicit HWY_INLINE ReduceBody(const ReduceArgs& arguments)
       : args(arguments),
