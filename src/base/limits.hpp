@@ -63,6 +63,7 @@ inline constexpr std::size_t kMaxConsoleBacklogBytes = std::size_t{1} << 20;  //
 
 // Waiting.
 inline constexpr std::chrono::milliseconds kSleepSlice{100};  // then look at the peers
+inline constexpr std::chrono::milliseconds kFirstProbe{200};        // then at doubling intervals
 inline constexpr std::chrono::seconds kFirstStallReport{10};  // then at doubling intervals
 
 }  // namespace tutti::limits

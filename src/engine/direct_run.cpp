@@ -12,6 +12,13 @@ constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kFactorBytes = sizeof(std::complex<double>);
 static_assert(kInlineBytes + kFactorBytes <= kSlotBytes);
 
+/// A hash whose sums do not cancel when counts differ by +d and -d.
+constexpr std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -415,7 +422,7 @@ void DirectRun::fetch_from(const DirectStep& step, int seat) {
 /// that the last one sees a disagreement before it touches the data.
 bool DirectRun::arrive() {
   if (!arrived_) {
-    const std::uint64_t mark = (call_->fingerprint * 0x9e3779b97f4a7c15U) << 32 | 1;
+    const std::uint64_t mark = (mix(call_->fingerprint) & ~std::uint64_t{0xffffffff}) | 1;
     state_->arrivals += mark * static_cast<std::uint64_t>(seat_.size);
     arrived_ = true;
     // acq_rel: the last arrival's read of the counter makes all the slots of the others visible.
@@ -425,12 +432,7 @@ bool DirectRun::arrive() {
       if (now == state_->arrivals) {
         return finish_arrival_as_last();
       }
-      // Somebody differs: look at everybody's call.
-      for (int k = 0; k < seat_.size; ++k) {
-        if (!meet(k)) {
-          return false;
-        }
-      }
+      return find_disagreement();
     }
   }
   return take_result();
@@ -459,10 +461,24 @@ bool DirectRun::finish_arrival_as_last() {
   return true;
 }
 
+/// Somebody differs: all have announced their call before they arrived.
+bool DirectRun::find_disagreement() {
+  for (int k = 0; k < seat_.size; ++k) {
+    if (!meet(k)) {
+      return false;
+    }
+  }
+  ensure(false, "whoever spoils the sum of fingerprints has announced another call");
+  return false;
+}
+
 bool DirectRun::take_result() {
   CallSlot& result = team_->area(0).results[state_->call % kCallSlots];
   if (!await(result.epoch, state_->call, -1)) {
     return false;
+  }
+  if (result.fingerprint != call_->fingerprint) {
+    return find_disagreement();
   }
   if (total_ != 0) {
     std::memcpy(user(out_, 0, 0), result.data, total_);

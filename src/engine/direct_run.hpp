@@ -105,6 +105,7 @@ class DirectRun {
   bool arrive();
   bool finish_arrival_as_last();
   bool take_result();
+  bool find_disagreement();
 
   int piece(Piece piece, int seat) const;
   std::size_t segment_of(const DirectStep& step) const { return iteration_ - step.lag; }

@@ -12,6 +12,26 @@ constexpr std::size_t kMaxEarlyFaults = 1024;
 
 }  // namespace
 
+Engine::Engine(Fabric& fabric) : fabric_(fabric) {
+  fabric_.transport().set_probe_handler(
+      [this](int peer, const MessageKey& call, std::uint64_t stamp) {
+        on_probe(peer, call, stamp);
+      });
+}
+
+void Engine::on_probe(int world_rank, const MessageKey& call, std::uint64_t stamp) {
+  std::shared_ptr<Lane> lane;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = lanes_.find(call.group); found != lanes_.end()) {
+      lane = found->second.lock();
+    }
+  }
+  if (lane) {
+    lane->compare(world_rank, call.tag, stamp);
+  }
+}
+
 void Engine::add(const std::shared_ptr<Lane>& lane) {
   std::optional<Failure> early;
   {

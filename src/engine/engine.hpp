@@ -20,7 +20,7 @@ class Lane;
 
 class Engine {
  public:
-  explicit Engine(Fabric& fabric) : fabric_(fabric) {}
+  explicit Engine(Fabric& fabric);
   ~Engine() { stop(); }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -32,6 +32,8 @@ class Engine {
   void kick();
   /// A peer reported that a group failed; groups this rank has not made yet remember it.
   void on_fault(int world_rank, std::uint64_t group, const Failure& failure);
+  /// A peer waits in a call of a group and asks this rank to compare.
+  void on_probe(int world_rank, const MessageKey& call, std::uint64_t stamp);
   /// Ends the background thread; lanes stay.
   void stop();
   /// After fork, in the child: there is no thread to join.

@@ -184,6 +184,7 @@ void Lane::run_queued(CollectiveItem& item) {
 }
 
 void Lane::start_run(CollectiveItem& item) {
+  remember(item.sequence, item.call.fingerprint);
   place_->plans.trim();
   std::size_t largest = 0;
   for (const auto* side : {&item.call.in, &item.call.out}) {

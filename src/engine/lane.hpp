@@ -16,6 +16,7 @@
 #include "plan/request.hpp"
 #include "transport/wait.hpp"
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -50,6 +51,7 @@ struct CollectiveItem {
   std::optional<Deadline> deadline{};  ///< set at the first slow look
   TimePoint waiting_since{};
   Duration next_report{};
+  Duration next_probe{};
   std::optional<Failure> failure{};
   bool started = false;
   std::shared_ptr<WorkState> work{};  ///< null for a blocking call
@@ -84,6 +86,9 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   /// Background, now and then: what a waiting thread would look at.
   void look_around();
   bool has_work() const;
+  /// A rank waits in call `sequence` with `fingerprint`: fails the group if this rank called
+  /// something else there.
+  void compare(int world_rank, std::uint64_t sequence, std::uint64_t fingerprint);
 
   /// Ends everything in flight and everything to come. The first failure stays. `tell`: inform the
   /// other ranks.
@@ -115,6 +120,8 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   void look(CollectiveItem& item);
   void sleep(const CollectiveItem& item);
   void report_stall(CollectiveItem& item, TimePoint now);
+  void probe(CollectiveItem& item, TimePoint now);
+  void remember(std::uint64_t sequence, std::uint64_t fingerprint);
   std::optional<Failure> fault_of_team(const OpContext& context) const;
   void announce_fault(const Failure& failure);
   void run_to_end(CollectiveItem& item);
@@ -145,7 +152,13 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   std::atomic<std::uint64_t> messages_started_{0};
 
   std::atomic<bool> driver_{false};  // acquire when taken, release when left: guards run state
-  ForeignLoad load_{};               // driver only
+  /// The last calls, for compare(); written by the driver, read by whoever gets a probe.
+  struct Remembered {
+    std::atomic<std::uint64_t> sequence{0};
+    std::atomic<std::uint64_t> fingerprint{0};
+  };
+  std::array<Remembered, 64> history_{};
+  ForeignLoad load_{};  // driver only
   Thresholds thresholds_{};
   CollectiveItem quiet_item_{};  // driver only
   std::mutex queue_mutex_;

@@ -84,6 +84,7 @@ void Lane::look(CollectiveItem& item) {
     item.deadline = Deadline(now, item.timeout);
     item.waiting_since = now;
     item.next_report = limits::kFirstStallReport;
+    item.next_probe = limits::kFirstProbe;
   }
   fabric_.look_at_peers();
   fabric_.transport().poll();
@@ -117,7 +118,46 @@ void Lane::look(CollectiveItem& item) {
     item.failure = failure();
     return;
   }
+  probe(item, now);
   report_stall(item, now);
+}
+
+void Lane::remember(std::uint64_t sequence, std::uint64_t fingerprint) {
+  Remembered& entry = history_[sequence % history_.size()];
+  entry.sequence.store(0, std::memory_order_relaxed);
+  entry.fingerprint.store(fingerprint, std::memory_order_release);
+  entry.sequence.store(sequence, std::memory_order_release);
+}
+
+/// Ranks that disagree may wait for messages that never come, or in different protocols: whoever
+/// waits a while tells those it waits for what it called, and they compare.
+void Lane::probe(CollectiveItem& item, TimePoint now) {
+  if (!item.started || now - item.waiting_since < item.next_probe) {
+    return;
+  }
+  item.next_probe *= 2;
+  for (const int rank : item.run.missing()) {
+    fabric_.transport().send_probe(place_->members[static_cast<std::size_t>(rank)],
+                                   {place_->group, item.sequence}, item.call.fingerprint);
+  }
+}
+
+void Lane::compare(int world_rank, std::uint64_t sequence, std::uint64_t fingerprint) {
+  const Remembered& entry = history_[sequence % history_.size()];
+  // acquire pairs with the release stores of remember(); a changed sequence means it was reused.
+  if (entry.sequence.load(std::memory_order_acquire) != sequence) {
+    return;
+  }
+  const std::uint64_t own = entry.fingerprint.load(std::memory_order_acquire);
+  if (own == fingerprint || entry.sequence.load(std::memory_order_acquire) != sequence) {
+    return;
+  }
+  const int rank = group_rank_of(world_rank);
+  fail({.kind = ErrorKind::mismatch,
+        .text = describe_difference(context(spec(unpack_fingerprint(own).op).name, sequence), own,
+                                    fingerprint, rank),
+        .peer = rank},
+       Tell::others);
 }
 
 void Lane::report_stall(CollectiveItem& item, TimePoint now) {

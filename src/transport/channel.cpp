@@ -32,7 +32,10 @@ void Channel::flush(Events& events) {
     return;
   }
   outbox_.flush(*link_, events);
-  wants_write_.store(outbox_.has_output(), std::memory_order_relaxed);
+  const bool wants = outbox_.has_output();
+  // Who sleeps now has not armed for room; a socket's epoll set tells by itself.
+  events.stuck |= wants && !wants_write_.load(std::memory_order_relaxed) && link_->fd() < 0;
+  wants_write_.store(wants, std::memory_order_relaxed);
 }
 
 void Channel::send(SendOp& op, Events& events) {
@@ -71,6 +74,13 @@ void Channel::forget(std::uint64_t group, Events& events) {
 void Channel::send_fault(std::uint64_t group, const Failure& failure, Events& events) {
   if (!failed()) {
     outbox_.push_fault(group, failure);
+    flush(events);
+  }
+}
+
+void Channel::send_probe(const MessageKey& call, std::uint64_t stamp, Events& events) {
+  if (!failed()) {
+    outbox_.push_probe(call, stamp);
     flush(events);
   }
 }

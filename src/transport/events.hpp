@@ -18,10 +18,17 @@ struct Events {
     std::uint64_t group = 0;
     Failure failure{};
   };
+  struct Probe {
+    int peer = -1;
+    MessageKey call{};
+    std::uint64_t stamp = 0;
+  };
   const void* own = nullptr;  ///< the op of the call itself; not counted
   bool moved = false;         ///< bytes went in or out
   std::size_t completed = 0;  ///< other ops that reached a final state
+  bool stuck = false;         ///< a link without descriptor filled up: sleepers must arm for room
   std::vector<Fault> faults{};
+  std::vector<Probe> probes{};
   std::vector<MessageKey> unsettled{};  ///< keys for MatchTable::unsettled()
 };
 

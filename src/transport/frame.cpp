@@ -67,6 +67,7 @@ Bound bound_of(FrameKind kind) {
     case FrameKind::clear:
     case FrameKind::drop:
     case FrameKind::withdraw:
+    case FrameKind::probe:
     case FrameKind::bye:
       break;
   }

@@ -118,6 +118,9 @@ Inbox::Trouble Inbox::start(Events& events) {
       fault_text_.resize(frame_.payload_bytes);
       target_ = reinterpret_cast<std::byte*>(fault_text_.data());
       return std::nullopt;
+    case FrameKind::probe:
+      events.probes.push_back({.peer = peer_, .call = frame_.key, .stamp = frame_.stamp});
+      return std::nullopt;
     case FrameKind::bye:
       peer_left_ = true;
       return std::nullopt;

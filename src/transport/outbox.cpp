@@ -40,6 +40,10 @@ void Outbox::push_fault(std::uint64_t group, const Failure& failure) {
                       .text = std::move(text)});
 }
 
+void Outbox::push_probe(const MessageKey& call, std::uint64_t stamp) {
+  control_.push_back({.frame = {.kind = FrameKind::probe, .key = call, .stamp = stamp}});
+}
+
 std::optional<std::string> Outbox::cleared(std::uint64_t id, Events& events) {
   Outgoing* outgoing = outgoing_.find(id);
   if (outgoing == nullptr && id < next_id_ && id != 0) {

@@ -34,6 +34,7 @@ class Outbox {
   void push_clear(std::uint64_t id) { push_control(FrameKind::clear, id); }
   void push_drop(std::uint64_t id) { push_control(FrameKind::drop, id); }
   void push_fault(std::uint64_t group, const Failure& failure);
+  void push_probe(const MessageKey& call, std::uint64_t stamp);
   void push_bye() { push_control(FrameKind::bye, 0); }
   /// Credit to give back; goes out once it is worth a frame.
   void owe_credit(std::uint64_t bytes) { owed_ += bytes; }

@@ -65,6 +65,7 @@ struct Transport::Internals {
   const int world_size;
   const FaultHandler on_fault;
   std::function<void()> wake;
+  ProbeHandler on_probe;
   MatchTable table;
   LocalChannel local;
   std::unique_ptr<std::atomic<Channel*>[]> channels;  // by peer; made when first needed
@@ -77,6 +78,7 @@ struct Transport::Internals {
   std::vector<Watched> watched;  // by peer
   UniqueFd epoll;                // made with the first socket; setup
   std::atomic<int> epoll_fd{-1};
+  std::atomic<unsigned> busy_polls{0};
   std::atomic<bool> abandoned{false};
 };
 
@@ -183,7 +185,12 @@ void Transport::Internals::finish(Events& events) {
       on_fault(fault.peer, fault.group, fault.failure);
     }
   }
-  if (events.completed != 0 && wake) {
+  if (on_probe) {
+    for (const Events::Probe& probe : events.probes) {
+      on_probe(probe.peer, probe.call, probe.stamp);
+    }
+  }
+  if ((events.completed != 0 || events.stuck) && wake) {
     wake();
   }
 }
@@ -335,6 +342,24 @@ void Transport::send_fault(int peer, std::uint64_t group, const Failure& failure
   internals_->finish(events);
 }
 
+void Transport::send_probe(int peer, const MessageKey& call, std::uint64_t stamp) {
+  if (peer == internals_->rank) {
+    return;
+  }
+  Channel& channel = internals_->channel(peer);
+  Events events;
+  {
+    const std::scoped_lock lock(channel.mutex());
+    channel.send_probe(call, stamp, events);
+    internals_->watch(channel);
+  }
+  internals_->finish(events);
+}
+
+void Transport::set_probe_handler(ProbeHandler handler) {
+  internals_->on_probe = std::move(handler);
+}
+
 bool Transport::poll() {
   Events events;
   const std::size_t count = internals_->polled_count.load(std::memory_order_acquire);
@@ -348,9 +373,12 @@ bool Transport::poll() {
       channel.pump(events);
     }
   }
-  internals_->poll_sockets(events);
+  // A look at the sockets is a system call; while shared memory is busy it is made now and then.
+  if (!events.moved || internals_->busy_polls.fetch_add(1, std::memory_order_relaxed) % 16 == 0) {
+    internals_->poll_sockets(events);
+  }
   const bool moved = events.moved || events.completed != 0;
-  if (moved || !events.faults.empty()) {
+  if (moved || events.stuck) {
     internals_->finish(events);
   }
   return moved;

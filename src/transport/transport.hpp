@@ -78,8 +78,8 @@ class Transport {
   /// In the child after a fork: the links belong to the parent; from now on only the destructor
   /// may be called, and it says nothing to anybody.
   void abandon();
-  /// Called, without any lock held, after a call that completed ops other than its own, so that
-  /// their sleepers can be woken. Set before the first message.
+  /// Called, without any lock held, after a call that completed ops other than its own or filled a
+  /// link, so that sleepers look again (and arm for room). Set before the first message.
   void set_wake_callback(std::function<void()> wake);
 
   /// Gives the link to `peer`; at most one per peer. Messages for a peer without a link wait for
@@ -98,6 +98,13 @@ class Transport {
   void forget_group(std::uint64_t group);
   /// Tells `peer` that the group failed; best effort, never blocks.
   void send_fault(int peer, std::uint64_t group, const Failure& failure);
+
+  /// Asks `peer`, which keeps this rank waiting, to compare: this rank is in the call `call.tag` of
+  /// group `call.group` with fingerprint `stamp`. Rare (slow looks only); never blocks.
+  void send_probe(int peer, const MessageKey& call, std::uint64_t stamp);
+  /// Called, without any lock held, when a peer asks that. Set before the first message.
+  using ProbeHandler = std::function<void(int peer, const MessageKey& call, std::uint64_t stamp)>;
+  void set_probe_handler(ProbeHandler handler);
 
   /// Moves what can be moved on every link; true if anything moved.
   bool poll();

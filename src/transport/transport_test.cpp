@@ -587,6 +587,23 @@ TEST(Transport, WakesSleepersOfOpsThatOthersComplete) {
   EXPECT_EQ(wakes, 1) << "who posts the receive sees it done himself";
 }
 
+TEST(Transport, WakesSleepersWhenALinkFillsUpSoThatTheyArmForRoom) {
+  SimWorld world(2, {.window_bytes = 4096});
+  int wakes = 0;
+  world[0].set_wake_callback([&] { ++wakes; });
+  Out small(1, {}, kSmall);
+  world[0].send(small.op);
+  EXPECT_EQ(wakes, 0);
+  Out fills(1, {}, limits::kEagerBytes);
+  world[0].send(fills.op);
+  EXPECT_EQ(wakes, 1);
+  Out waits(1, {}, kSmall);
+  world[0].send(waits.op);
+  EXPECT_EQ(wakes, 1) << "they know already";
+  world.run_to_end();
+  EXPECT_EQ(waits.state(), TransferState::done);
+}
+
 TEST(Transport, MessagesSentBeforeTheLinkIsThereWaitForIt) {
   SimNetwork network(1);
   Transport first(0, 2, {});
