@@ -1,0 +1,298 @@
+#include "multi/grid_case.hpp"
+
+#include "kernels/reference.hpp"
+#include "plan/hierarchy.hpp"
+#include "plan/select.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace tutti::grid {
+namespace {
+
+struct FormRow {
+  std::string_view name;
+  Op op;
+};
+constexpr std::array kForms{
+    FormRow{"all_reduce", Op::all_reduce},
+    FormRow{"reduce", Op::reduce},
+    FormRow{"broadcast", Op::broadcast},
+    FormRow{"all_gather", Op::all_gather},
+    FormRow{"all_gather_uneven", Op::all_gather},
+    FormRow{"all_gather_into_tensor", Op::all_gather},
+    FormRow{"reduce_scatter", Op::reduce_scatter},
+    FormRow{"reduce_scatter_uneven", Op::reduce_scatter},
+    FormRow{"reduce_scatter_tensor", Op::reduce_scatter},
+    FormRow{"scatter", Op::scatter},
+    FormRow{"scatter_tensor", Op::scatter},
+    FormRow{"gather", Op::gather},
+    FormRow{"gather_into_tensor", Op::gather},
+    FormRow{"all_to_all", Op::all_to_all},
+    FormRow{"all_to_all_single", Op::all_to_all},
+    FormRow{"all_to_all_splits", Op::all_to_all},
+    FormRow{"barrier", Op::barrier},
+    FormRow{"send_recv", Op::send},
+};
+
+constexpr std::array<std::string_view, 14> kAlgorithms{"auto",
+                                                       "direct_inlined",
+                                                       "direct_arrival",
+                                                       "direct_staged",
+                                                       "two_level",
+                                                       "ring",
+                                                       "recursive_doubling",
+                                                       "halving_doubling",
+                                                       "pairwise",
+                                                       "binomial",
+                                                       "linear",
+                                                       "bruck",
+                                                       "halving",
+                                                       "dissemination"};
+
+/// How many elements: `fixed`, or the world size and `more`, or `bytes` of contribution and `more`.
+struct CountRow {
+  std::string_view name;
+  std::size_t fixed = 0;
+  std::size_t bytes = 0;
+  bool world = false;
+  int more = 0;
+};
+constexpr std::array kCounts{
+    CountRow{.name = "0"},
+    CountRow{.name = "1", .fixed = 1},
+    CountRow{.name = "n-1", .world = true, .more = -1},
+    CountRow{.name = "n", .world = true},
+    CountRow{.name = "n+1", .world = true, .more = 1},
+    CountRow{.name = "1021", .fixed = 1021},
+    CountRow{.name = "70001", .fixed = 70001},
+    CountRow{.name = "4KiB-1", .bytes = 4096, .more = -1},
+    CountRow{.name = "4KiB", .bytes = 4096},
+    CountRow{.name = "4KiB+1", .bytes = 4096, .more = 1},
+    CountRow{.name = "32KiB-1", .bytes = 32768, .more = -1},
+    CountRow{.name = "32KiB", .bytes = 32768},
+    CountRow{.name = "32KiB+1", .bytes = 32768, .more = 1},
+};
+constexpr std::size_t kLarge = 70001;
+
+constexpr std::array<int, 6> kWorlds{1, 2, 3, 4, 5, 8};
+
+constexpr std::array<std::string_view, kFactorCount> kFactorNames{
+    "form",      "algorithm", "dtype", "reduce", "count",
+    "transport", "world",     "mode",  "layout", "values"};
+constexpr std::array<std::string_view, 3> kTransportNames{"shm", "tcp", "hosts"};
+constexpr std::array<std::string_view, 6> kWorldNames{"1", "2", "3", "4", "5", "8"};
+constexpr std::array<std::string_view, 2> kModeNames{"blocking", "async"};
+constexpr std::array<std::string_view, 3> kLayoutNames{"contiguous", "step", "transposed"};
+constexpr std::array<std::string_view, 3> kValuesNames{"plain", "special", "ordered"};
+
+template <std::size_t kSize, class Row>
+constexpr std::array<std::string_view, kSize> names(const std::array<Row, kSize>& rows) {
+  std::array<std::string_view, kSize> all{};
+  for (std::size_t i = 0; i < kSize; ++i) {
+    all[i] = rows[i].name;
+  }
+  return all;
+}
+constexpr auto kFormNames = names(kForms);
+constexpr auto kCountNames = names(kCounts);
+constexpr std::array<std::string_view, kDTypeCount> kDTypeNames = [] {
+  std::array<std::string_view, kDTypeCount> all{};
+  for (std::size_t i = 0; i < kDTypeCount; ++i) {
+    all[i] = kDTypes[i].short_name;
+  }
+  return all;
+}();
+constexpr std::array<std::string_view, kReduceOpCount + 1> kReduceNames = [] {
+  std::array<std::string_view, kReduceOpCount + 1> all{"none"};
+  for (std::size_t i = 0; i < kReduceOpCount; ++i) {
+    all[i + 1] = kReduceOpNames[i];
+  }
+  return all;
+}();
+
+bool contributes_blocks(Op op) {
+  return op == Op::reduce_scatter || op == Op::all_to_all || op == Op::scatter;
+}
+
+std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
+  h = (h ^ value) * 0x9e3779b97f4a7c15U;
+  return h ^ (h >> 29);
+}
+
+/// Whether the forced algorithm would really run.
+bool takes_effect(const Case& test) {
+  const std::string_view forced = test.algorithm();
+  const int world = test.world();
+  Topology topology;
+  for (int rank = 0; rank < world; ++rank) {
+    topology.host_of_rank.push_back(test.transport() == Transport::tcp     ? rank
+                                    : test.transport() == Transport::hosts ? host_of(rank, world)
+                                                                           : 0);
+  }
+  const bool splits = test.form() == Form::all_to_all || test.form() == Form::all_to_all_splits;
+  const std::size_t more =
+      test.form() == Form::all_gather_uneven || test.form() == Form::reduce_scatter_uneven ? 2 : 0;
+  const std::size_t elements = test.block_elements();
+  const SelectionFacts facts{
+      .op = test.op(),
+      .dtype = test.dtype(),
+      .reduce = test.reduces() ? test.reduce() : ReduceOp::sum,
+      .block_bytes = (elements + (elements == 0 ? 0 : more)) * element_bytes(test.dtype()),
+      .ranks = world,
+      .one_host = world == 1 || test.transport() == Transport::shm,
+      .two_level = suits_two_level(Op::all_reduce, topology),
+      .deterministic = test.values() == Values::ordered,
+      .pairwise_counts = splits,
+      .uneven = more != 0 && elements != 0,
+      .forced = forced};
+  const Selection selection = select(facts, {});
+  switch (selection.kind) {
+    case Selection::Kind::direct:
+      return forced == std::array<std::string_view, 3>{
+                           "direct_inlined", "direct_arrival",
+                           "direct_staged"}[static_cast<std::size_t>(selection.protocol)];
+    case Selection::Kind::two_level:
+      return forced == "two_level";
+    case Selection::Kind::message:
+      return selection.algorithm != nullptr && forced == selection.algorithm->name;
+  }
+  return false;
+}
+
+bool values_fit(const Case& test) {
+  if (test.values() == Values::plain) {
+    return true;
+  }
+  const DTypeClass kind = info(test.dtype()).kind;
+  const bool rounds = kind == DTypeClass::floating || kind == DTypeClass::complex;
+  return test.reduces() &&
+         (test.values() == Values::ordered ? rounds : kind == DTypeClass::floating);
+}
+
+}  // namespace
+
+std::span<const std::string_view> values_of(Factor factor) {
+  switch (factor) {
+    case Factor::form:
+      return kFormNames;
+    case Factor::algorithm:
+      return kAlgorithms;
+    case Factor::dtype:
+      return kDTypeNames;
+    case Factor::reduce:
+      return kReduceNames;
+    case Factor::count:
+      return kCountNames;
+    case Factor::transport:
+      return kTransportNames;
+    case Factor::world:
+      return kWorldNames;
+    case Factor::mode:
+      return kModeNames;
+    case Factor::layout:
+      return kLayoutNames;
+    case Factor::values:
+      return kValuesNames;
+  }
+  return {};
+}
+
+std::string_view name_of(Factor factor) { return kFactorNames[static_cast<std::size_t>(factor)]; }
+
+Op Case::op() const { return kForms[(*this)[Factor::form]].op; }
+
+std::string_view Case::algorithm() const {
+  const std::uint8_t index = (*this)[Factor::algorithm];
+  return index == 0 ? std::string_view{} : kAlgorithms[index];
+}
+
+int Case::world() const { return kWorlds[(*this)[Factor::world]]; }
+
+std::size_t Case::block_elements() const {
+  const CountRow& row = kCounts[(*this)[Factor::count]];
+  const std::size_t blocks =
+      contributes_blocks(op()) ? static_cast<std::size_t>(world()) : std::size_t{1};
+  if (row.fixed == kLarge) {
+    return row.fixed / blocks;
+  }
+  if (row.fixed != 0) {
+    return row.fixed;
+  }
+  std::int64_t base = row.more;
+  if (row.world) {
+    base += world();
+  } else if (row.bytes != 0) {
+    base += static_cast<std::int64_t>(row.bytes / (element_bytes(dtype()) * blocks));
+  }
+  return static_cast<std::size_t>(std::max<std::int64_t>(base, 0));
+}
+
+std::uint64_t Case::hash() const {
+  std::uint64_t h = mix(0x853c49e6748fea9bU, seed);
+  for (const std::uint8_t value : level) {
+    h = mix(h, value);
+  }
+  return h;
+}
+
+int host_of(int rank, int world) { return world % 2 == 1 ? rank % 2 : rank * 2 / world; }
+
+bool legal(const Case& test) {
+  const Op op = test.op();
+  if (spec(op).reduces != test.reduces()) {
+    return false;
+  }
+  if (test.reduces() && !reference::defined(test.dtype(), test.reduce())) {
+    return false;
+  }
+  if (op == Op::barrier && (test[Factor::dtype] != 0 || test[Factor::count] != 0 ||
+                            test.layout() != Layout::contiguous)) {
+    return false;
+  }
+  if (test.transport() == Transport::hosts && test.world() < 3) {
+    return false;
+  }
+  if (!values_fit(test)) {
+    return false;
+  }
+  return test.algorithm().empty() ||
+         (op != Op::send && is_selectable(op, test.algorithm()) && takes_effect(test));
+}
+
+std::string to_line(const Case& test) {
+  std::string line;
+  for (std::size_t f = 0; f < kFactorCount; ++f) {
+    line += values_of(static_cast<Factor>(f))[test.level[f]];
+    line += ' ';
+  }
+  return line + fmt::format("seed={}", test.seed);
+}
+
+std::optional<Case> parse_line(std::string_view line) {
+  Case test;
+  for (std::size_t f = 0; f <= kFactorCount; ++f) {
+    const std::size_t space = std::min(line.find(' '), line.size());
+    const std::string_view word = line.substr(0, space);
+    line.remove_prefix(std::min(space + 1, line.size()));
+    if (f == kFactorCount) {
+      constexpr std::string_view kSeed = "seed=";
+      const bool whole =
+          word.starts_with(kSeed) &&
+          std::from_chars(word.data() + kSeed.size(), word.data() + word.size(), test.seed).ptr ==
+              word.data() + word.size();
+      return whole && legal(test) ? std::optional(test) : std::nullopt;
+    }
+    const auto names = values_of(static_cast<Factor>(f));
+    const auto found = std::find(names.begin(), names.end(), word);
+    if (found == names.end()) {
+      return std::nullopt;
+    }
+    test.level[f] = static_cast<std::uint8_t>(found - names.begin());
+  }
+  return std::nullopt;
+}
+
+}  // namespace tutti::grid
