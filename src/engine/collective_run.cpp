@@ -11,7 +11,12 @@ namespace {
 
 /// From this size on outputs bypass the caches: a quarter of a usual last-level cache share.
 constexpr std::size_t kStreamingBytes = std::size_t{2} << 20;
-constexpr std::uint64_t kCollectiveTag = std::uint64_t{1} << 63;
+/// Collectives match only among ranks that agree on everything before: the tag holds 30 bits of the
+/// history beside the sequence number, apart from the tags of users and of the library itself.
+constexpr std::uint64_t collective_tag(std::uint64_t history, std::uint64_t sequence) {
+  constexpr std::uint64_t kCollective = std::uint64_t{1} << 63;
+  return kCollective | (history & 0x3fffffff) << 32 | (sequence & 0xffffffff);
+}
 
 }  // namespace
 
@@ -34,7 +39,7 @@ void CollectiveRun::start(Place& place, const Selection& selection, const Call& 
           ? place.plans.two_level(call.op, place.seat, root, place.topology, selection.large)
           : place.plans.message(*selection.algorithm, place.seat, root);
   message_.start(place.fabric->transport(), plan, call, place.seat, place.members,
-                 {place.group, kCollectiveTag | sequence});
+                 {place.group, collective_tag(call.history, sequence)});
 }
 
 bool CollectiveRun::advance() {
@@ -53,6 +58,24 @@ int CollectiveRun::group_rank(int seat) const {
   return is_direct_ ? place_->team_ranks[static_cast<std::size_t>(seat)] : seat;
 }
 
+/// The member at `seat` disagrees: about this call, or about an earlier one.
+Failure CollectiveRun::disagreement(const OpContext& context, int seat,
+                                    std::uint64_t theirs) const {
+  const int rank = group_rank(seat);
+  std::string text = describe_difference(context, call_->fingerprint, theirs, rank);
+  if (theirs == call_->fingerprint) {
+    const auto earlier = direct_.earlier_difference(seat);
+    text = earlier ? fmt::format("{} ({} calls later)",
+                                 describe_difference(context, earlier->mine, earlier->theirs, rank),
+                                 earlier->back)
+                   : fmt::format(
+                         "{}: rank {} and this rank called different operations before; every "
+                         "rank must call the same operations in the same order",
+                         describe(context), rank);
+  }
+  return {.kind = ErrorKind::mismatch, .text = std::move(text), .peer = rank};
+}
+
 Failure CollectiveRun::lost(const OpContext& context, int rank) const {
   const int world_rank = place_->members[static_cast<std::size_t>(rank)];
   const auto cause = place_->fabric->failure(world_rank);
@@ -69,11 +92,7 @@ std::optional<Failure> CollectiveRun::failure(const OpContext& context) const {
     if (!direct_.mismatched()) {
       return std::nullopt;
     }
-    const int rank = group_rank(direct_.mismatch_seat());
-    return Failure{.kind = ErrorKind::mismatch,
-                   .text = describe_difference(context, call_->fingerprint,
-                                               direct_.mismatch_fingerprint(), rank),
-                   .peer = rank};
+    return disagreement(context, direct_.mismatch_seat(), direct_.mismatch_fingerprint());
   }
   const RunFailure& failure = message_.failure();
   switch (failure.kind) {
@@ -103,10 +122,7 @@ std::optional<Failure> CollectiveRun::inspect(const OpContext& context) const {
   }
   std::uint64_t theirs = 0;
   if (const int seat = direct_.disagreeing_seat(theirs); seat >= 0) {
-    const int rank = group_rank(seat);
-    return Failure{.kind = ErrorKind::mismatch,
-                   .text = describe_difference(context, call_->fingerprint, theirs, rank),
-                   .peer = rank};
+    return disagreement(context, seat, theirs);
   }
   std::vector<int> suspects = direct_.missing_seats();
   if (obstacle_.line && obstacle_.blocked.seat >= 0) {

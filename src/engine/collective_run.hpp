@@ -58,6 +58,7 @@ class CollectiveRun {
  private:
   int group_rank(int seat) const;
   Failure lost(const OpContext& context, int rank) const;
+  Failure disagreement(const OpContext& context, int seat, std::uint64_t theirs) const;
 
   Place* place_ = nullptr;
   const Call* call_ = nullptr;

@@ -12,13 +12,6 @@ constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kFactorBytes = sizeof(std::complex<double>);
 static_assert(kInlineBytes + kFactorBytes <= kSlotBytes);
 
-/// A hash whose sums do not cancel when counts differ by +d and -d.
-constexpr std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
-
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -148,6 +141,7 @@ bool DirectRun::enter() {
 void DirectRun::announce() {
   CallSlot& own = call_slot(seat_.rank);
   own.fingerprint = call_->fingerprint;
+  own.history = call_->history;
   if (prefix_ != 0) {
     std::memcpy(own.data, &call_->factor, kFactorBytes);
   }
@@ -214,7 +208,7 @@ bool DirectRun::meet(int seat) {
   if (!await(theirs.epoch, state_->call, seat)) {
     return false;
   }
-  if (theirs.fingerprint != call_->fingerprint) {
+  if (theirs.history != call_->history) {
     mismatch_seat_ = seat;
     mismatch_fingerprint_ = theirs.fingerprint;
     blocked_ = {&theirs.epoch, state_->call, seat};
@@ -418,11 +412,11 @@ void DirectRun::fetch_from(const DirectStep& step, int seat) {
   }
 }
 
-/// Counts in. The counter holds, beside the number of arrivals, the sum of all fingerprints, so
+/// Counts in. The counter holds, beside the number of arrivals, the sum of all histories, so
 /// that the last one sees a disagreement before it touches the data.
 bool DirectRun::arrive() {
   if (!arrived_) {
-    const std::uint64_t mark = (mix(call_->fingerprint) & ~std::uint64_t{0xffffffff}) | 1;
+    const std::uint64_t mark = (call_->history & ~std::uint64_t{0xffffffff}) | 1;
     state_->arrivals += mark * static_cast<std::uint64_t>(seat_.size);
     arrived_ = true;
     // acq_rel: the last arrival's read of the counter makes all the slots of the others visible.
@@ -456,7 +450,7 @@ bool DirectRun::finish_arrival_as_last() {
            .elements = total_ / element_bytes_,
            .divisor = call_->divisor,
            .factors = prefix_ != 0 ? factors_.data() : nullptr});
-  result.fingerprint = call_->fingerprint;
+  result.history = call_->history;
   team_->post(result.epoch, state_->call);
   return true;
 }
@@ -468,7 +462,7 @@ bool DirectRun::find_disagreement() {
       return false;
     }
   }
-  ensure(false, "whoever spoils the sum of fingerprints has announced another call");
+  ensure(false, "whoever spoils the sum of histories has announced another call");
   return false;
 }
 
@@ -477,7 +471,7 @@ bool DirectRun::take_result() {
   if (!await(result.epoch, state_->call, -1)) {
     return false;
   }
-  if (result.fingerprint != call_->fingerprint) {
+  if (result.history != call_->history) {
     return find_disagreement();
   }
   if (total_ != 0) {
@@ -489,13 +483,26 @@ bool DirectRun::take_result() {
 int DirectRun::disagreeing_seat(std::uint64_t& theirs) const {
   for (int k = 0; entered_ && k < seat_.size; ++k) {
     CallSlot& other = call_slot(k);
-    if (k != seat_.rank && reached(other.epoch, state_->call) &&
-        other.fingerprint != call_->fingerprint) {
+    if (k != seat_.rank && reached(other.epoch, state_->call) && other.history != call_->history) {
       theirs = other.fingerprint;
       return k;
     }
   }
   return -1;
+}
+
+std::optional<DirectRun::EarlierCall> DirectRun::earlier_difference(int seat) const {
+  for (std::uint32_t back = 1; back < kCallSlots; ++back) {
+    const std::uint32_t number = state_->call - back;
+    const CallSlot& mine = team_->own().calls[number % kCallSlots];
+    const CallSlot& theirs = team_->area(seat).calls[number % kCallSlots];
+    if (mine.epoch.value.load(std::memory_order_acquire) == number &&
+        theirs.epoch.value.load(std::memory_order_acquire) == number &&
+        mine.fingerprint != theirs.fingerprint) {
+      return EarlierCall{.back = back, .mine = mine.fingerprint, .theirs = theirs.fingerprint};
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<int> DirectRun::missing_seats() const {

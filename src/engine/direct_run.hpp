@@ -74,6 +74,13 @@ class DirectRun {
   /// While blocked: a member that called something else, if one is seen. Its fingerprint is in
   /// `theirs`, its seat is returned; -1 otherwise.
   int disagreeing_seat(std::uint64_t& theirs) const;
+  /// The call in which a member went another way, if this call is alike but its history is not.
+  struct EarlierCall {
+    std::uint32_t back = 0;  ///< how many calls ago
+    std::uint64_t mine = 0;
+    std::uint64_t theirs = 0;
+  };
+  std::optional<EarlierCall> earlier_difference(int seat) const;
   /// Members that have not entered this call yet.
   std::vector<int> missing_seats() const;
   /// Set by advance() when a fingerprint differs: the run is over.

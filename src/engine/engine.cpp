@@ -14,21 +14,19 @@ constexpr std::size_t kMaxEarlyFaults = 1024;
 
 Engine::Engine(Fabric& fabric) : fabric_(fabric) {
   fabric_.transport().set_probe_handler(
-      [this](int peer, const MessageKey& call, std::uint64_t stamp) {
-        on_probe(peer, call, stamp);
-      });
+      [this](int peer, const Transport::Probe& probe) { on_probe(peer, probe); });
 }
 
-void Engine::on_probe(int world_rank, const MessageKey& call, std::uint64_t stamp) {
+void Engine::on_probe(int world_rank, const Transport::Probe& probe) {
   std::shared_ptr<Lane> lane;
   {
     const std::scoped_lock lock(mutex_);
-    if (const auto found = lanes_.find(call.group); found != lanes_.end()) {
+    if (const auto found = lanes_.find(probe.call.group); found != lanes_.end()) {
       lane = found->second.lock();
     }
   }
   if (lane) {
-    lane->compare(world_rank, call.tag, stamp);
+    lane->compare(world_rank, probe);
   }
 }
 

@@ -33,7 +33,7 @@ class Engine {
   /// A peer reported that a group failed; groups this rank has not made yet remember it.
   void on_fault(int world_rank, std::uint64_t group, const Failure& failure);
   /// A peer waits in a call of a group and asks this rank to compare.
-  void on_probe(int world_rank, const MessageKey& call, std::uint64_t stamp);
+  void on_probe(int world_rank, const Transport::Probe& probe);
   /// Ends the background thread; lanes stay.
   void stop();
   /// After fork, in the child: there is no thread to join.

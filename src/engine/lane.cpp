@@ -53,6 +53,8 @@ void Lane::begin(CollectiveItem& item, const Request& request, const Call& call)
   item.request = request;
   item.call = call;
   item.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+  call_history_ = extend_history(call_history_, call.fingerprint);
+  item.call.history = call_history_;
   item.timeout = request.timeout.value_or(timeout());
   item.deadline.reset();
   item.failure.reset();
@@ -184,7 +186,7 @@ void Lane::run_queued(CollectiveItem& item) {
 }
 
 void Lane::start_run(CollectiveItem& item) {
-  remember(item.sequence, item.call.fingerprint);
+  remember(item);
   place_->plans.trim();
   std::size_t largest = 0;
   for (const auto* side : {&item.call.in, &item.call.out}) {
@@ -218,6 +220,9 @@ void Lane::finish(CollectiveItem& item) {
   const OpContext op = context(spec(item.call.op).name, item.sequence);
   item.failure = item.run.failure(op);
   if (item.failure) {
+    if (const auto fault = fault_of_team(op)) {
+      item.failure = fault;  // whoever failed first knows best
+    }
     fail(*item.failure, Tell::others);
     item.failure = failure();
     return;

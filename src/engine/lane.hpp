@@ -86,9 +86,8 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   /// Background, now and then: what a waiting thread would look at.
   void look_around();
   bool has_work() const;
-  /// A rank waits in call `sequence` with `fingerprint`: fails the group if this rank called
-  /// something else there.
-  void compare(int world_rank, std::uint64_t sequence, std::uint64_t fingerprint);
+  /// A rank waits in a call: fails the group if this rank called something else there, or before.
+  void compare(int world_rank, const Transport::Probe& probe);
 
   /// Ends everything in flight and everything to come. The first failure stays. `tell`: inform the
   /// other ranks.
@@ -121,7 +120,8 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   void sleep(const CollectiveItem& item);
   void report_stall(CollectiveItem& item, TimePoint now);
   void probe(CollectiveItem& item, TimePoint now);
-  void remember(std::uint64_t sequence, std::uint64_t fingerprint);
+  void remember(const CollectiveItem& item);
+  std::optional<Transport::Probe> remembered(std::uint64_t sequence) const;
   std::optional<Failure> fault_of_team(const OpContext& context) const;
   void announce_fault(const Failure& failure);
   void run_to_end(CollectiveItem& item);
@@ -150,12 +150,14 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   std::atomic<std::int64_t> timeout_ms_;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> messages_started_{0};
+  std::uint64_t call_history_ = 0;  // queue mutex, or driver of a quiet lane
 
   std::atomic<bool> driver_{false};  // acquire when taken, release when left: guards run state
   /// The last calls, for compare(); written by the driver, read by whoever gets a probe.
   struct Remembered {
     std::atomic<std::uint64_t> sequence{0};
     std::atomic<std::uint64_t> fingerprint{0};
+    std::atomic<std::uint64_t> history{0};
   };
   std::array<Remembered, 64> history_{};
   ForeignLoad load_{};  // driver only

@@ -96,11 +96,9 @@ void Lane::look(CollectiveItem& item) {
     item.failure = std::move(found);
     return;
   }
-  if (item.started) {
+  found = fault_of_team(op);
+  if (!found && item.started) {
     found = item.run.inspect(op);
-  }
-  if (!found) {
-    found = fault_of_team(op);
   }
   if (!found && item.deadline->passed(now)) {
     const std::vector<int> missing = item.run.missing();
@@ -122,11 +120,26 @@ void Lane::look(CollectiveItem& item) {
   report_stall(item, now);
 }
 
-void Lane::remember(std::uint64_t sequence, std::uint64_t fingerprint) {
-  Remembered& entry = history_[sequence % history_.size()];
+void Lane::remember(const CollectiveItem& item) {
+  Remembered& entry = history_[item.sequence % history_.size()];
   entry.sequence.store(0, std::memory_order_relaxed);
-  entry.fingerprint.store(fingerprint, std::memory_order_release);
-  entry.sequence.store(sequence, std::memory_order_release);
+  entry.fingerprint.store(item.call.fingerprint, std::memory_order_release);
+  entry.history.store(item.call.history, std::memory_order_release);
+  entry.sequence.store(item.sequence, std::memory_order_release);
+}
+
+/// What this rank called then, if it is not too long ago.
+std::optional<Transport::Probe> Lane::remembered(std::uint64_t sequence) const {
+  const Remembered& entry = history_[sequence % history_.size()];
+  // acquire pairs with the release stores of remember(); a changed sequence means it was reused.
+  if (sequence == 0 || entry.sequence.load(std::memory_order_acquire) != sequence) {
+    return std::nullopt;
+  }
+  const Transport::Probe probe{.call = {place_->group, sequence},
+                               .stamp = entry.fingerprint.load(std::memory_order_acquire),
+                               .history = entry.history.load(std::memory_order_acquire)};
+  return entry.sequence.load(std::memory_order_acquire) == sequence ? std::optional(probe)
+                                                                    : std::nullopt;
 }
 
 /// Ranks that disagree may wait for messages that never come, or in different protocols: whoever
@@ -138,26 +151,34 @@ void Lane::probe(CollectiveItem& item, TimePoint now) {
   item.next_probe *= 2;
   for (const int rank : item.run.missing()) {
     fabric_.transport().send_probe(place_->members[static_cast<std::size_t>(rank)],
-                                   {place_->group, item.sequence}, item.call.fingerprint);
+                                   {.call = {place_->group, item.sequence},
+                                    .stamp = item.call.fingerprint,
+                                    .history = item.call.history});
   }
 }
 
-void Lane::compare(int world_rank, std::uint64_t sequence, std::uint64_t fingerprint) {
-  const Remembered& entry = history_[sequence % history_.size()];
-  // acquire pairs with the release stores of remember(); a changed sequence means it was reused.
-  if (entry.sequence.load(std::memory_order_acquire) != sequence) {
-    return;
-  }
-  const std::uint64_t own = entry.fingerprint.load(std::memory_order_acquire);
-  if (own == fingerprint || entry.sequence.load(std::memory_order_acquire) != sequence) {
+void Lane::compare(int world_rank, const Transport::Probe& theirs) {
+  const auto own = remembered(theirs.call.tag);
+  if (!own || own->history == theirs.history || failed_.load(std::memory_order_acquire)) {
     return;
   }
   const int rank = group_rank_of(world_rank);
-  fail({.kind = ErrorKind::mismatch,
-        .text = describe_difference(context(spec(unpack_fingerprint(own).op).name, sequence), own,
-                                    fingerprint, rank),
-        .peer = rank},
-       Tell::others);
+  const OpContext op = context(spec(unpack_fingerprint(own->stamp).op).name, theirs.call.tag);
+  std::string text = describe_difference(op, own->stamp, theirs.stamp, rank);
+  if (own->stamp == theirs.stamp) {
+    // It went wrong earlier: the other rank gets this rank's calls, finds where, and says so.
+    constexpr std::uint64_t kBack = 16;
+    for (std::uint64_t back = std::min(kBack, theirs.call.tag - 1); back > 0; --back) {
+      if (const auto earlier = remembered(theirs.call.tag - back)) {
+        fabric_.transport().send_probe(world_rank, *earlier);
+      }
+    }
+    text = fmt::format(
+        "{}: rank {} and this rank called different operations before; every rank must "
+        "call the same operations in the same order",
+        describe(op), rank);
+  }
+  fail({.kind = ErrorKind::mismatch, .text = std::move(text), .peer = rank}, Tell::others);
 }
 
 void Lane::report_stall(CollectiveItem& item, TimePoint now) {

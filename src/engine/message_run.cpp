@@ -387,6 +387,12 @@ void MessageRun::cancel() {
 
 std::vector<int> MessageRun::waiting_for() const {
   std::vector<int> seats;
+  for (std::size_t i = sends_finished_; i < send_count_; ++i) {
+    if (sends_[i].state.load(std::memory_order_acquire) == TransferState::active) {
+      const auto member = std::find(members_->begin(), members_->end(), sends_[i].peer);
+      seats.push_back(static_cast<int>(member - members_->begin()));
+    }
+  }
   for (std::size_t i = 0; i < receive_count_; ++i) {
     if (receives_[i].op.state.load(std::memory_order_acquire) == TransferState::active) {
       seats.push_back(receives_[i].seat);

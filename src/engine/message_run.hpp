@@ -45,7 +45,7 @@ class MessageRun {
   const RunFailure& failure() const { return failure_; }
   /// Takes every message back from the transport.
   void cancel();
-  /// Seats whose message this rank still waits for.
+  /// Seats whose message this rank still waits for, or that have not taken one of its own.
   std::vector<int> waiting_for() const;
   std::size_t bytes_done() const { return bytes_done_; }
   std::size_t bytes_total() const { return bytes_total_; }

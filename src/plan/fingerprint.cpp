@@ -43,6 +43,10 @@ CallRecord unpack_fingerprint(std::uint64_t fingerprint) {
           .hashed = (count & kHashedBit) != 0};
 }
 
+std::uint64_t extend_history(std::uint64_t history, std::uint64_t fingerprint) {
+  return mix(history * 0x9e3779b97f4a7c15U + fingerprint);
+}
+
 std::uint64_t hash_counts(std::span<const std::uint64_t> counts) {
   std::uint64_t hash = counts.size();
   for (const std::uint64_t count : counts) {

@@ -32,6 +32,9 @@ std::uint64_t pack_fingerprint(const CallRecord& record);
 /// Fields out of range (a damaged or hostile stamp) come back as "op" barrier with a hashed count.
 CallRecord unpack_fingerprint(std::uint64_t fingerprint);
 
+/// Hash of a sequence of calls: of those before, and the next one's fingerprint.
+std::uint64_t extend_history(std::uint64_t history, std::uint64_t fingerprint);
+
 /// Mixes counts that differ per rank into one number that all ranks compute alike.
 std::uint64_t hash_counts(std::span<const std::uint64_t> counts);
 

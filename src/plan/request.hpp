@@ -92,6 +92,8 @@ struct Call {
   bool uneven = false;  ///< blocks of several sizes; only then do they have to be looked at singly
   bool pairwise_counts = false;  ///< all_to_all with splits: only each pair knows its count
   std::uint64_t fingerprint = 0;
+  /// Hash of this and all earlier fingerprints of the group; set when the call takes its place.
+  std::uint64_t history = 0;
 };
 
 /// What a group allows beyond the defaults.

@@ -78,9 +78,9 @@ void Channel::send_fault(std::uint64_t group, const Failure& failure, Events& ev
   }
 }
 
-void Channel::send_probe(const MessageKey& call, std::uint64_t stamp, Events& events) {
+void Channel::send_probe(const Transport::Probe& probe, Events& events) {
   if (!failed()) {
-    outbox_.push_probe(call, stamp);
+    outbox_.push_probe(probe);
     flush(events);
   }
 }

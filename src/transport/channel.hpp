@@ -29,7 +29,7 @@ class Channel {
   bool cancel(RecvOp& op) { return inbox_.cancel(op); }
   void forget(std::uint64_t group, Events& events);
   void send_fault(std::uint64_t group, const Failure& failure, Events& events);
-  void send_probe(const MessageKey& call, std::uint64_t stamp, Events& events);
+  void send_probe(const Transport::Probe& probe, Events& events);
   void send_bye(Events& events);
   /// Reads, answers, writes.
   void pump(Events& events);

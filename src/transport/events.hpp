@@ -20,8 +20,7 @@ struct Events {
   };
   struct Probe {
     int peer = -1;
-    MessageKey call{};
-    std::uint64_t stamp = 0;
+    Transport::Probe probe{};
   };
   const void* own = nullptr;  ///< the op of the call itself; not counted
   bool moved = false;         ///< bytes went in or out

@@ -87,6 +87,7 @@ void Fabric::adopt(FabricResult result) {
       }
       transport_->add_link(peer, make_shm_link(peer, made));
     } else if (made.tcp.valid()) {
+      sockets_.push_back(made.tcp.get());
       transport_->add_link(peer, std::make_unique<TcpLink>(std::move(made.tcp), made.address));
     }
   }
@@ -183,6 +184,10 @@ std::string Fabric::describe(int peer) const {
 
 void Fabric::abandon() {
   transport_->abandon();
+  for (const int socket : sockets_) {
+    ::close(socket);  // the link that owns the number is never used or destroyed in this process
+  }
+  sockets_.clear();
   for (Peer& peer : peers_) {
     peer.process.reset();
     peer.keepalive.reset();

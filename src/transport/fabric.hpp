@@ -106,6 +106,7 @@ class Fabric {
   bool oversubscribed_ = false;
   WaitPolicy wait_policy_{};
   UniqueFd bell_{};
+  std::vector<int> sockets_{};  ///< of the links; a forked child closes them
   std::unique_ptr<Transport> transport_{};
   std::mutex sleepers_mutex_;
   std::vector<std::unique_ptr<Sleeper>> idle_sleepers_{};

@@ -21,8 +21,9 @@ enum class FrameKind : std::uint8_t {
   drop,      ///< to an announce: never send it, it does not fit its receive
   withdraw,  ///< the announced message `id` was cancelled
   fault,     ///< group `key.group` failed; stamp: error kind, id: peer + 1, payload: text
-  probe,     ///< a rank waits in call `key.tag` of group `key.group`; stamp: what it called
-  bye,       ///< the sender leaves in good order; nothing follows
+  probe,  ///< a rank waits in call `key.tag` of group `key.group`; stamp: what it called, id: its
+          ///< history
+  bye,    ///< the sender leaves in good order; nothing follows
 };
 
 struct Frame {

@@ -66,6 +66,7 @@ TEST(Frame, EveryKindPassesAtItsBoundsAndFailsBeyond) {
       Case{FrameKind::clear, 0, 0},
       Case{FrameKind::drop, 0, 0},
       Case{FrameKind::withdraw, 0, 0},
+      Case{FrameKind::probe, 0, 0},
       Case{FrameKind::bye, 0, 0},
       Case{FrameKind::data, limits::kEagerBytes, limits::kEagerBytes},
   };
@@ -89,7 +90,7 @@ TEST(Frame, SaysWhatIsWrong) {
   header = encoded({.kind = FrameKind::bye});
   header[2] = std::byte{9};
   EXPECT_NE(trouble(header).find("version 9"), std::string::npos);
-  for (const int kind : {0, 10, 255}) {
+  for (const int kind : {0, 11, 255}) {
     header = encoded({.kind = FrameKind::bye});
     header[3] = static_cast<std::byte>(kind);
     EXPECT_NE(trouble(header).find("unknown kind"), std::string::npos);

@@ -119,7 +119,9 @@ Inbox::Trouble Inbox::start(Events& events) {
       target_ = reinterpret_cast<std::byte*>(fault_text_.data());
       return std::nullopt;
     case FrameKind::probe:
-      events.probes.push_back({.peer = peer_, .call = frame_.key, .stamp = frame_.stamp});
+      events.probes.push_back(
+          {.peer = peer_,
+           .probe = {.call = frame_.key, .stamp = frame_.stamp, .history = frame_.id}});
       return std::nullopt;
     case FrameKind::bye:
       peer_left_ = true;

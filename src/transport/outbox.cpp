@@ -26,10 +26,10 @@ void Outbox::push_control(FrameKind kind, std::uint64_t id) {
 }
 
 void Outbox::push_fault(std::uint64_t group, const Failure& failure) {
-  if (faults_queued_ == limits::kMaxQueuedFaults) {
+  if (reports_queued_ == limits::kMaxQueuedReports) {
     return;
   }
-  ++faults_queued_;
+  ++reports_queued_;
   std::string text = failure.text.substr(0, limits::kMaxFaultTextBytes);
   const bool named = failure.peer >= 0 && failure.peer < limits::kMaxWorldSize;
   control_.push_back({.frame = {.kind = FrameKind::fault,
@@ -40,8 +40,15 @@ void Outbox::push_fault(std::uint64_t group, const Failure& failure) {
                       .text = std::move(text)});
 }
 
-void Outbox::push_probe(const MessageKey& call, std::uint64_t stamp) {
-  control_.push_back({.frame = {.kind = FrameKind::probe, .key = call, .stamp = stamp}});
+void Outbox::push_probe(const Transport::Probe& probe) {
+  if (reports_queued_ == limits::kMaxQueuedReports) {
+    return;
+  }
+  ++reports_queued_;
+  control_.push_back({.frame = {.kind = FrameKind::probe,
+                                .key = probe.call,
+                                .stamp = probe.stamp,
+                                .id = probe.history}});
 }
 
 std::optional<std::string> Outbox::cleared(std::uint64_t id, Events& events) {
@@ -123,8 +130,10 @@ void Outbox::add_control() {
   }
   Control& control = control_.front();
   Queued& queued = add_frame(control.frame);
+  if (control.frame.kind == FrameKind::fault || control.frame.kind == FrameKind::probe) {
+    --reports_queued_;
+  }
   if (control.frame.kind == FrameKind::fault) {
-    --faults_queued_;
     queued.aside = std::make_unique_for_overwrite<std::byte[]>(control.text.size());
     std::memcpy(queued.aside.get(), control.text.data(), control.text.size());
     queued.payload = queued.aside.get();
@@ -347,7 +356,7 @@ void Outbox::lose(Events& events) {
   queued_ = 0;
   cleared_first_ = cleared_last_ = nullptr;
   control_.clear();
-  faults_queued_ = 0;
+  reports_queued_ = 0;
   owed_ = 0;
 }
 

@@ -1,7 +1,7 @@
 // Outbox: what one channel has to say, cut into frames.
 //
 // Three sources, looked at in this order whenever the link has taken the last batch of frames:
-//   control   answers to the peer (clear, drop, withdraw, credit, fault, bye); short, never starved
+//   control   answers to the peer (clear, drop, withdraw, credit, fault, probe, bye); short, never starved
 //   queue     messages in the order they were sent: whole if small and the peer's credit allows,
 //             else announced. Order among messages is decided here and never changes afterwards
 //   cleared   announced messages whose receive is there; they take turns, one chunk per batch
@@ -9,7 +9,7 @@
 //
 // Bounds: eager bytes unread by the peer <= kEagerCreditBytes; announced and not moved
 // <= kMaxAnnounced (further sends wait in the queue, which costs nothing: ops link themselves);
-// control frames <= one per announced message of either side, plus kMaxQueuedFaults.
+// control frames <= one per announced message of either side, plus kMaxQueuedReports.
 // Everything here belongs to the channel's lock.
 #pragma once
 
@@ -34,7 +34,7 @@ class Outbox {
   void push_clear(std::uint64_t id) { push_control(FrameKind::clear, id); }
   void push_drop(std::uint64_t id) { push_control(FrameKind::drop, id); }
   void push_fault(std::uint64_t group, const Failure& failure);
-  void push_probe(const MessageKey& call, std::uint64_t stamp);
+  void push_probe(const Transport::Probe& probe);
   void push_bye() { push_control(FrameKind::bye, 0); }
   /// Credit to give back; goes out once it is worth a frame.
   void owe_credit(std::uint64_t bytes) { owed_ += bytes; }
@@ -97,7 +97,7 @@ class Outbox {
   static void set_aside(Queued& frame);
 
   std::deque<Control> control_;
-  std::size_t faults_queued_ = 0;
+  std::size_t reports_queued_ = 0;
   std::uint64_t owed_ = 0;
 
   SendOp* queue_first_ = nullptr;

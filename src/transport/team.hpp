@@ -25,8 +25,7 @@
 namespace tutti {
 
 inline constexpr std::uint32_t kCallSlots = 4;
-inline constexpr std::size_t kSlotBytes =
-    48 + 32768;  ///< data of a call slot: kInlineBytes and a factor
+inline constexpr std::size_t kSlotBytes = 40 + 32768;  ///< kInlineBytes of data and a factor
 inline constexpr std::size_t kRingBytes = std::size_t{1} << 20;
 
 /// One call. The cache line of the epoch also carries the fingerprint and the first 48 bytes of
@@ -34,6 +33,8 @@ inline constexpr std::size_t kRingBytes = std::size_t{1} << 20;
 struct alignas(64) CallSlot {
   Epoch epoch;
   std::uint64_t fingerprint = 0;
+  std::uint64_t history =
+      0;  ///< of all calls up to this one: an earlier disagreement stays visible
   std::byte data[kSlotBytes];
 };
 static_assert(sizeof(CallSlot) % 64 == 0);

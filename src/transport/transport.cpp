@@ -180,14 +180,15 @@ void Transport::Internals::finish(Events& events) {
     events.unsettled.pop_back();
     settle(key, events);
   }
+  // Before faults: a peer explains first what it then fails the group for.
+  if (on_probe) {
+    for (const Events::Probe& probe : events.probes) {
+      on_probe(probe.peer, probe.probe);
+    }
+  }
   if (on_fault) {
     for (const Events::Fault& fault : events.faults) {
       on_fault(fault.peer, fault.group, fault.failure);
-    }
-  }
-  if (on_probe) {
-    for (const Events::Probe& probe : events.probes) {
-      on_probe(probe.peer, probe.call, probe.stamp);
     }
   }
   if ((events.completed != 0 || events.stuck) && wake) {
@@ -342,7 +343,7 @@ void Transport::send_fault(int peer, std::uint64_t group, const Failure& failure
   internals_->finish(events);
 }
 
-void Transport::send_probe(int peer, const MessageKey& call, std::uint64_t stamp) {
+void Transport::send_probe(int peer, const Probe& probe) {
   if (peer == internals_->rank) {
     return;
   }
@@ -350,7 +351,7 @@ void Transport::send_probe(int peer, const MessageKey& call, std::uint64_t stamp
   Events events;
   {
     const std::scoped_lock lock(channel.mutex());
-    channel.send_probe(call, stamp, events);
+    channel.send_probe(probe, events);
     internals_->watch(channel);
   }
   internals_->finish(events);

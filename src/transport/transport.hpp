@@ -100,10 +100,16 @@ class Transport {
   void send_fault(int peer, std::uint64_t group, const Failure& failure);
 
   /// Asks `peer`, which keeps this rank waiting, to compare: this rank is in the call `call.tag` of
-  /// group `call.group` with fingerprint `stamp`. Rare (slow looks only); never blocks.
-  void send_probe(int peer, const MessageKey& call, std::uint64_t stamp);
+  /// group `call.group` with fingerprint `stamp`, after calls that hash to `history`. Rare (slow
+  /// looks only); never blocks.
+  struct Probe {
+    MessageKey call{};  ///< tag: the sequence number
+    std::uint64_t stamp = 0;
+    std::uint64_t history = 0;
+  };
+  void send_probe(int peer, const Probe& probe);
   /// Called, without any lock held, when a peer asks that. Set before the first message.
-  using ProbeHandler = std::function<void(int peer, const MessageKey& call, std::uint64_t stamp)>;
+  using ProbeHandler = std::function<void(int peer, const Probe& probe)>;
   void set_probe_handler(ProbeHandler handler);
 
   /// Moves what can be moved on every link; true if anything moved.

@@ -484,10 +484,28 @@ TEST(Transport, FaultsToAStuckPeerAreBoundedAndLongTextsCut) {
     world[0].send_fault(1, 1, {.text = std::string(limits::kMaxFaultTextBytes * 2, 'x')});
   }
   world.run_to_end();
-  EXPECT_GE(world.faults().size(), limits::kMaxQueuedFaults);
-  EXPECT_LE(world.faults().size(), limits::kMaxQueuedFaults + 16);
+  EXPECT_GE(world.faults().size(), limits::kMaxQueuedReports);
+  EXPECT_LE(world.faults().size(), limits::kMaxQueuedReports + 16);
   EXPECT_EQ(world.faults()[0].failure.text.size(), limits::kMaxFaultTextBytes);
   EXPECT_EQ(world.faults()[0].failure.peer, -1);
+}
+
+TEST(Transport, ProbesReachTheOtherSideAndAreBoundedToo) {
+  SimWorld world(2, {.window_bytes = 512});
+  std::vector<Transport::Probe> probes;
+  world[1].set_probe_handler([&](int peer, const Transport::Probe& probe) {
+    EXPECT_EQ(peer, 0);
+    probes.push_back(probe);
+  });
+  for (int i = 0; i < 1000; ++i) {
+    world[0].send_probe(1, {.call = {.group = 4, .tag = 5}, .stamp = 6, .history = 7});
+  }
+  world.run_to_end();
+  EXPECT_GE(probes.size(), limits::kMaxQueuedReports);
+  EXPECT_LE(probes.size(), limits::kMaxQueuedReports + 32);
+  EXPECT_EQ(probes[0].call, (MessageKey{.group = 4, .tag = 5}));
+  EXPECT_EQ(probes[0].stamp, 6U);
+  EXPECT_EQ(probes[0].history, 7U);
 }
 
 TEST(Transport, PeerThatCrashesLosesItsTransfersOnly) {
