@@ -163,7 +163,7 @@ class Session {
   void push_frame(Script& script) {
     const std::uint8_t kind = script.byte();
     const Choice choice = choose(script);
-    Frame frame{.kind = static_cast<FrameKind>(1 + kind % 9),
+    Frame frame{.kind = static_cast<FrameKind>(1 + kind % 10),
                 .key = choice.key,
                 .stamp = choice.stamp,
                 .bytes = choice.bytes};
