@@ -328,9 +328,13 @@ void Lane::look_around() {
     }
     leave_seat();
   }
-  const std::scoped_lock lock(messages_mutex_);
+  std::vector<std::shared_ptr<MessageItem>> pending;
+  {
+    const std::scoped_lock lock(messages_mutex_);
+    pending.assign(messages_.begin(), messages_.end());
+  }
   const TimePoint now = std::chrono::steady_clock::now();
-  for (const auto& item : messages_) {
+  for (const auto& item : pending) {
     look_at(*item, now);
   }
 }

@@ -138,7 +138,7 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   void conclude(MessageItem& item, TransferState state);
   void abort_transfer(MessageItem& item, const Failure& failure);
   bool settle_messages();
-  void look_at(MessageItem& item, TimePoint now);
+  Duration look_at(MessageItem& item, TimePoint now);
   void cancel_messages();
   int group_rank_of(int world_rank) const;
   bool await_transfer(MessageItem& item, std::optional<Deadline> deadline);

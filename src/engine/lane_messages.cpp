@@ -230,32 +230,40 @@ void Lane::cancel_messages() {
   }
 }
 
-/// Looks at what can end the wait for a message badly.
-void Lane::look_at(MessageItem& item, TimePoint now) {
-  if (item.ended.load(std::memory_order_acquire)) {
-    return;
-  }
+/// Looks at what can end the wait for a message badly. Returns the time left until its deadline.
+Duration Lane::look_at(MessageItem& item, TimePoint now) {
   const OpContext op = context(op_name(item), item.sequence);
-  if (!item.deadline) {
-    item.deadline = Deadline(now, item.timeout);
-    item.waiting_since = now;
-    item.next_report = limits::kFirstStallReport;
-  }
   const std::string who = item.peer == kAnySource ? "any rank" : fmt::format("rank {}", item.peer);
-  if (const auto fault = fault_of_team(op)) {
-    fail(*fault, Tell::nobody);
-  } else if (item.deadline->passed(now)) {
-    fail({.kind = ErrorKind::timeout,
-          .text = fmt::format("{}: nothing from {} for {:.1f} s", describe(op), who,
-                              std::chrono::duration<double>(item.timeout).count()),
-          .peer = item.peer},
-         Tell::others);
-  } else if (now - item.waiting_since >= item.next_report) {
-    log_line(fmt::format(
-        "{}: waiting for {} for {} s", describe(op), who,
-        std::chrono::duration_cast<std::chrono::seconds>(now - item.waiting_since).count()));
-    item.next_report *= 2;
+  Duration left{};
+  std::optional<Failure> found = fault_of_team(op);
+  {
+    const std::scoped_lock lock(item.settle_mutex);
+    if (item.ended.load(std::memory_order_relaxed)) {
+      return Duration::zero();
+    }
+    if (!item.deadline) {
+      item.deadline = Deadline(now, item.timeout);
+      item.waiting_since = now;
+      item.next_report = limits::kFirstStallReport;
+    }
+    left = item.deadline->left(now);
+    if (now - item.waiting_since >= item.next_report) {
+      const auto waited =
+          std::chrono::duration_cast<std::chrono::seconds>(now - item.waiting_since);
+      log_line(fmt::format("{}: waiting for {} for {} s", describe(op), who, waited.count()));
+      item.next_report *= 2;
+    }
   }
+  if (!found && left == Duration::zero()) {
+    found = Failure{.kind = ErrorKind::timeout,
+                    .text = fmt::format("{}: nothing from {} for {:.1f} s", describe(op), who,
+                                        std::chrono::duration<double>(item.timeout).count()),
+                    .peer = item.peer};
+  }
+  if (found) {
+    fail(*found, Tell::others);  // ends this message as well; no lock may be held
+  }
+  return left;
 }
 
 bool Lane::await_transfer(MessageItem& item, std::optional<Deadline> deadline) {
@@ -274,7 +282,7 @@ bool Lane::await_transfer(MessageItem& item, std::optional<Deadline> deadline) {
       return false;
     }
     fabric_.look_at_peers();
-    look_at(item, now);
+    const Duration left = look_at(item, now);
     if (failed_.load(std::memory_order_acquire)) {
       const Failure cause = failure().value_or(Failure{});
       abort_transfer(item, cause);
@@ -287,7 +295,7 @@ bool Lane::await_transfer(MessageItem& item, std::optional<Deadline> deadline) {
     if (fabric_.wait_policy().sleep && fabric_.transport().arm() && !fabric_.transport().poll() &&
         item.state() == TransferState::active && !item.ended.load(std::memory_order_acquire)) {
       const Duration limit = deadline ? deadline->left(now) : Duration(limits::kSleepSlice);
-      sleeper->sleep(std::min<Duration>({limits::kSleepSlice, limit, item.deadline->left(now)}));
+      sleeper->sleep(std::min<Duration>({limits::kSleepSlice, limit, left}));
     } else if (!fabric_.wait_policy().sleep) {
       backoff.restart();
     }

@@ -50,6 +50,7 @@ std::byte* place(std::span<const Tensor> tensors, BlockList& blocks, std::byte* 
 
 void Staging::prepare(const Request& request, Seat seat, Call& call) {
   back_.clear();
+  narrowings_.clear();
   packed_ = false;
   if (!needs_staging(call.in) && !needs_staging(call.out)) {
     return;
@@ -78,26 +79,38 @@ void Staging::prepare(const Request& request, Seat seat, Call& call) {
 }
 
 void Staging::scale(Call& call) {
+  const DType wide = accumulator(call.dtype);
+  const bool widens = wide != call.dtype;
+  const std::size_t bytes = element_bytes(wide);
   std::size_t elements = 0;
-  for (const BlockView& block : call.in) {
-    elements += block.elements;
+  for (const auto* side : {&call.in, &call.out}) {
+    for (const BlockView& block : *side) {
+      elements += side == &call.in || widens ? block.elements : 0;
+    }
   }
-  std::byte* target = scaled_.take(elements * element_bytes(call.dtype));
-  for (std::size_t i = 0; i < call.in.size(); ++i) {
-    BlockView& block = call.in[i];
-    const void* source = block.data;
-    reduce_kernel(call.dtype, ReduceOp::premul_sum)({.sources = &source,
-                                                     .count = 1,
-                                                     .out = target,
-                                                     .elements = block.elements,
-                                                     .factors = &call.factor});
+  std::byte* target = scaled_.take(elements * bytes);
+  for (BlockView& block : call.in) {
+    load_accumulator(call.dtype, block.data, target, block.elements, &call.factor);
     block.data = target;
-    target += block.elements * element_bytes(call.dtype);
+    target += block.elements * bytes;
   }
+  for (BlockView& block : call.out) {
+    if (widens) {
+      narrowings_.push_back({target, block, call.dtype});
+      block.data = target;
+      target += block.elements * bytes;
+    }
+  }
+  call.dtype = wide;
   call.reduce = ReduceOp::sum;
 }
 
 void Staging::finish() {
+  for (const Narrowing& narrowing : narrowings_) {
+    finish_accumulator(narrowing.dtype, narrowing.wide, narrowing.narrow.data,
+                       narrowing.narrow.elements, 1);
+  }
+  narrowings_.clear();
   for (const Copy& copy : back_) {
     unpack(copy.staged, copy.tensor);
   }

@@ -14,7 +14,8 @@ class Staging {
   /// Gives every block of `call` without an address one in staging memory, and packs the inputs.
   void prepare(const Request& request, Seat seat, Call& call);
   /// Turns a premul_sum into the sum of staged, scaled inputs, for algorithms that sum the inputs
-  /// of others without knowing their factors. Narrow floats are rounded once more by it.
+  /// of others without knowing their factors. Narrow floats travel as their accumulators from there
+  /// on, outputs included, so that they are rounded once.
   void scale(Call& call);
   /// Copies what was received to the caller's tensors.
   void finish();
@@ -25,9 +26,15 @@ class Staging {
     const std::byte* staged;
     Tensor tensor;
   };
+  struct Narrowing {
+    const std::byte* wide;
+    BlockView narrow;
+    DType dtype;
+  };
   Scratch memory_{};
   Scratch scaled_{};
   std::vector<Copy> back_{};
+  std::vector<Narrowing> narrowings_{};
   bool packed_ = false;
 };
 

@@ -68,6 +68,8 @@ class BlockList {
   BlockView* data() { return size_ <= kInline ? inline_.data() : more_.data(); }
   const BlockView& operator[](std::size_t i) const { return data()[i]; }
   BlockView& operator[](std::size_t i) { return data()[i]; }
+  BlockView* begin() { return data(); }
+  BlockView* end() { return data() + size_; }
   const BlockView* begin() const { return data(); }
   const BlockView* end() const { return data() + size_; }
 

@@ -166,8 +166,7 @@ TEST_P(KilledRank, ThatOnlyStoppedIsATimeoutNamingIt) {
   ranks.send_signal(1, SIGSTOP);
   const std::vector<int> others{0, 2};
   const std::vector<RankOutcome> outcomes = ranks.wait(others);
-  for (const int rank : others) {
-    const RankOutcome& outcome = outcomes[static_cast<std::size_t>(rank)];
+  for (const RankOutcome& outcome : outcomes) {
     EXPECT_EQ(outcome.kind, ErrorKind::timeout) << outcome.text;
     EXPECT_NE(outcome.text.find("rank 1"), std::string::npos) << outcome.text;
   }
