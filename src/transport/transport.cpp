@@ -23,6 +23,13 @@ namespace {
 
 constexpr std::uint32_t kReads = EPOLLIN | EPOLLRDHUP;
 
+/// Whether some thread may sleep.
+enum class Sleep : std::uint8_t {
+  none,
+  armed,   ///< somebody armed since the last ring of the bell
+  missed,  ///< nobody had, when an op of somebody else completed
+};
+
 }  // namespace
 
 struct Transport::Internals {
@@ -60,6 +67,8 @@ struct Transport::Internals {
   void recv_from_anyone(RecvOp& op, Events& events);
   void settle(const MessageKey& key, Events& events);
   void finish(Events& events);
+  void wake_for_completion();
+  void wake_for_room();
 
   const int rank;
   const int world_size;
@@ -79,6 +88,7 @@ struct Transport::Internals {
   UniqueFd epoll;                // made with the first socket; setup
   std::atomic<int> epoll_fd{-1};
   std::atomic<unsigned> busy_polls{0};
+  std::atomic<Sleep> sleep{Sleep::none};
   std::atomic<bool> abandoned{false};
 };
 
@@ -191,7 +201,35 @@ void Transport::Internals::finish(Events& events) {
       on_fault(fault.peer, fault.group, fault.failure);
     }
   }
-  if ((events.completed != 0 || events.stuck) && wake) {
+  if (events.completed != 0) {
+    wake_for_completion();
+  } else if (events.stuck) {
+    wake_for_room();
+  }
+}
+
+// A ring of the bell costs more than a message, and mostly nobody sleeps. So it rings only if
+// somebody armed; a completion that nobody was armed for leaves a mark, and who arms next rings for
+// it, because a third thread may be between its last look at its op and its sleep.
+void Transport::Internals::wake_for_completion() {
+  Sleep seen = sleep.load(std::memory_order_relaxed);
+  // acq_rel: either the exchange in arm() comes later, sees this mark and with it the op's state,
+  // or it came earlier and is seen here.
+  while (!sleep.compare_exchange_weak(seen, seen == Sleep::armed ? Sleep::none : Sleep::missed,
+                                      std::memory_order_acq_rel, std::memory_order_relaxed)) {
+  }
+  if (seen == Sleep::armed && wake) {
+    wake();
+  }
+}
+
+/// A link filled up after somebody armed, maybe without asking for room.
+void Transport::Internals::wake_for_room() {
+  Sleep seen = Sleep::armed;
+  // acq_rel: as above; who arms later sees what the channel has to say under the channel's lock.
+  if (sleep.compare_exchange_strong(seen, Sleep::none, std::memory_order_acq_rel,
+                                    std::memory_order_relaxed) &&
+      wake) {
     wake();
   }
 }
@@ -386,6 +424,13 @@ bool Transport::poll() {
 }
 
 bool Transport::arm() {
+  // acq_rel: pairs with wake_for_completion().
+  if (internals_->sleep.exchange(Sleep::armed, std::memory_order_acq_rel) == Sleep::missed) {
+    if (internals_->wake) {
+      internals_->wake();
+    }
+    return false;
+  }
   const std::size_t count = internals_->polled_count.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) {
     Channel& channel = *internals_->polled[i].load(std::memory_order_relaxed);

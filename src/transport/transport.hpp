@@ -78,8 +78,9 @@ class Transport {
   /// In the child after a fork: the links belong to the parent; from now on only the destructor
   /// may be called, and it says nothing to anybody.
   void abandon();
-  /// Called, without any lock held, after a call that completed ops other than its own or filled a
-  /// link, so that sleepers look again (and arm for room). Set before the first message.
+  /// Called, without any lock held, when threads that armed must look again: after a call that
+  /// completed ops other than its own or filled a link. It must end the sleep of every thread that
+  /// armed before, also if that thread is only about to sleep. Set before the first message.
   void set_wake_callback(std::function<void()> wake);
 
   /// Gives the link to `peer`; at most one per peer. Messages for a peer without a link wait for
@@ -114,7 +115,8 @@ class Transport {
 
   /// Moves what can be moved on every link; true if anything moved.
   bool poll();
-  /// Before sleeping: arms every link with something to wait for. False: poll again instead.
+  /// Before sleeping: arms every link with something to wait for. False: something may have
+  /// happened; look at the ops and poll again instead of sleeping.
   bool arm();
   /// An epoll descriptor that is readable when a socket has something; -1 without sockets.
   int poll_fd() const;

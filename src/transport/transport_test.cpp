@@ -586,13 +586,15 @@ TEST(Transport, PeerThatLeavesInGoodOrderIsSaidToHaveLeft) {
   EXPECT_NE(world[1].failure(0)->text.find("left"), std::string::npos);
 }
 
-TEST(Transport, WakesSleepersOfOpsThatOthersComplete) {
+TEST(Transport, WakesThoseThatArmedWhenOthersCompleteTheirOps) {
   SimWorld world(2);
   int wakes = 0;
   world[1].set_wake_callback([&] { ++wakes; });
   In in(0, {}, kSmall);
   Out out(1, {}, kSmall);
   world[1].recv(in.op);
+  EXPECT_TRUE(world[1].arm());
+  EXPECT_TRUE(world[1].arm()) << "a second sleeper";
   world[0].send(out.op);
   EXPECT_EQ(wakes, 0);
   world.run_to_end();
@@ -600,9 +602,28 @@ TEST(Transport, WakesSleepersOfOpsThatOthersComplete) {
   Out early(1, {}, kSmall);
   world[0].send(early.op);
   world.run_to_end();
+  EXPECT_TRUE(world[1].arm());
   In late(0, {}, kSmall);
   world[1].recv(late.op);
   EXPECT_EQ(wakes, 1) << "who posts the receive sees it done himself";
+}
+
+TEST(Transport, CompletionsThatNobodyArmedForWakeTheNextThatArms) {
+  SimWorld world(2);
+  int wakes = 0;
+  world[1].set_wake_callback([&] { ++wakes; });
+  for (int i = 0; i < 3; ++i) {
+    In in(0, {}, kSmall);
+    Out out(1, {}, kSmall);
+    world[1].recv(in.op);
+    world[0].send(out.op);
+    world.run_to_end();
+  }
+  EXPECT_EQ(wakes, 0) << "nobody sleeps, so nobody pays";
+  EXPECT_FALSE(world[1].arm());
+  EXPECT_EQ(wakes, 1);
+  EXPECT_TRUE(world[1].arm());
+  EXPECT_EQ(wakes, 1);
 }
 
 TEST(Transport, WakesSleepersWhenALinkFillsUpSoThatTheyArmForRoom) {
@@ -611,10 +632,12 @@ TEST(Transport, WakesSleepersWhenALinkFillsUpSoThatTheyArmForRoom) {
   world[0].set_wake_callback([&] { ++wakes; });
   Out small(1, {}, kSmall);
   world[0].send(small.op);
+  EXPECT_TRUE(world[0].arm());
   EXPECT_EQ(wakes, 0);
   Out fills(1, {}, limits::kEagerBytes);
   world[0].send(fills.op);
   EXPECT_EQ(wakes, 1);
+  EXPECT_TRUE(world[0].arm());
   Out waits(1, {}, kSmall);
   world[0].send(waits.op);
   EXPECT_EQ(wakes, 1) << "they know already";
