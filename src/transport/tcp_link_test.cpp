@@ -72,7 +72,12 @@ TEST(TcpLink, TakesAPrefixWhenTheSocketIsFull) {
   const std::size_t taken = write_text(link, text);
   EXPECT_GT(taken, 0U);
   EXPECT_LT(taken, text.size());
-  EXPECT_EQ(write_text(link, text), 0U);
+  // The peer's kernel goes on taking for a moment; its buffers are bounded too.
+  int writes = 0;
+  while (write_text(link, text) != 0 && writes < 1000) {
+    ++writes;
+  }
+  EXPECT_LT(writes, 1000);
   EXPECT_GT(link.undelivered(), 0U);
   EXPECT_FALSE(link.failure().has_value());
 }
