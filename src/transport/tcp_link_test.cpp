@@ -68,7 +68,7 @@ TEST(TcpLink, NothingToReadIsNoFailure) {
 TEST(TcpLink, TakesAPrefixWhenTheSocketIsFull) {
   SocketPair pair = tcp_pair();
   TcpLink link(std::move(pair.first), "peer");
-  const std::string text(std::size_t{64} << 20, 'a');
+  const std::string text(std::size_t{32} << 20, 'a');
   const std::size_t taken = write_text(link, text);
   EXPECT_GT(taken, 0U);
   EXPECT_LT(taken, text.size());
@@ -139,7 +139,7 @@ struct TcpWorld {
 
 TEST(TcpLink, CarriesMessagesBothWaysAtOnce) {
   TcpWorld world;
-  constexpr std::size_t kBytes = std::size_t{20} << 20;
+  constexpr std::size_t kBytes = std::size_t{5} << 20;
   std::vector<std::byte> a(kBytes, std::byte{1});
   std::vector<std::byte> b(kBytes, std::byte{2});
   std::vector<std::byte> into_a(kBytes);
