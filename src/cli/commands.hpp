@@ -26,6 +26,8 @@ struct Command {
   bool takes_program = false;
 };
 
+Body configure_bench(CLI::App& app);
+Body configure_info(CLI::App& app);
 Body configure_run(CLI::App& app);
 
 }  // namespace tutti::cli

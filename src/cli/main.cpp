@@ -26,6 +26,12 @@ constexpr std::array kCommands{
             .summary = "start N ranks of a program on this host and supervise them",
             .configure = configure_run,
             .takes_program = true},
+    Command{.name = "bench",
+            .summary = "measure the collectives on ranks of this host, or of the job it joins",
+            .configure = configure_bench},
+    Command{.name = "info",
+            .summary = "what this build and this host offer, and what the library would choose",
+            .configure = configure_info},
 };
 
 // CLI11's own exit codes are above 100; scripts expect 2 for a usage error.

@@ -51,11 +51,13 @@ class Tree:
         # Corpora and test data are kept as they are.
         return [p for p in self._files if "/corpus/" not in p and not p.startswith("tests/data/")]
 
+    # The benches of other libraries are shared with those who measure them; not in this style.
     def cpp(self):
-        return [p for p in self.all() if p.endswith(CPP)]
+        return [p for p in self.code() if p.endswith(CPP)]
 
     def code(self):
-        return [p for p in self.all() if p.endswith(CPP + (".py", ".sh", ".cmake"))]
+        return [p for p in self.all()
+                if p.endswith(CPP + (".py", ".sh", ".cmake")) and not p.startswith("bench/peers/")]
 
 
 def check(root):
