@@ -46,16 +46,20 @@ inline constexpr std::size_t kMessageRingBytes = std::size_t{128} << 10;  // per
 // Messages between ranks.
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 46;
 inline constexpr std::size_t kMaxFaultTextBytes = 2048;
-inline constexpr std::size_t kEagerBytes = std::size_t{16} << 10;  // larger messages announce
+inline constexpr std::size_t kEagerBytes = std::size_t{16} << 10;       // larger messages announce
 inline constexpr std::size_t kEagerCreditBytes = std::size_t{1} << 20;  // unread, per peer
-inline constexpr std::size_t kEagerOverheadBytes = 64;  // what an eager message costs beside its data
+inline constexpr std::size_t kEagerOverheadBytes =
+    64;  // what an eager message costs beside its data
 inline constexpr std::size_t kChunkBytes = std::size_t{256} << 10;  // payload per frame
 inline constexpr std::size_t kMaxAnnounced = 65536;  // announced and not yet moved, per peer
-inline constexpr std::size_t kMaxQueuedReports = 64;  // further faults and probes to a stuck peer are dropped
-inline constexpr std::size_t kPollBytes = std::size_t{1} << 20;  // moved per link and poll, either way
+inline constexpr std::size_t kMaxQueuedReports =
+    64;  // further faults and probes to a stuck peer are dropped
+inline constexpr std::size_t kPollBytes = std::size_t{1}
+                                          << 20;  // moved per link and poll, either way
 inline constexpr std::size_t kMinRingBytes = 4096;
 inline constexpr std::size_t kMaxRingBytes = std::size_t{1} << 30;
-inline constexpr std::size_t kRingPieceBytes = std::size_t{32} << 10;  // posted at once in a long write
+inline constexpr std::size_t kRingPieceBytes = std::size_t{32}
+                                               << 10;  // posted at once in a long write
 
 // Output of the ranks, forwarded by the launcher.
 inline constexpr std::size_t kMaxLineBytes = std::size_t{256} << 10;  // longer lines are broken
@@ -63,7 +67,7 @@ inline constexpr std::size_t kMaxConsoleBacklogBytes = std::size_t{1} << 20;  //
 
 // Waiting.
 inline constexpr std::chrono::milliseconds kSleepSlice{100};  // then look at the peers
-inline constexpr std::chrono::milliseconds kFirstProbe{200};        // then at doubling intervals
+inline constexpr std::chrono::milliseconds kFirstProbe{200};  // then at doubling intervals
 inline constexpr std::chrono::seconds kFirstStallReport{10};  // then at doubling intervals
 
 }  // namespace tutti::limits

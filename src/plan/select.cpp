@@ -120,7 +120,7 @@ Selection select(const SelectionFacts& facts, const Thresholds& thresholds) {
   if (!facts.forced.empty() && force(facts, thresholds, selection)) {
     return selection;
   }
-  if (facts.one_host && !facts.pairwise_counts) {
+  if (facts.one_host && !facts.pairwise_counts && has_direct_plan(facts.op, Protocol::inlined)) {
     return choose_direct(facts, thresholds);
   }
   if (two_level_fits(facts)) {

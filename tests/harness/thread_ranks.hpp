@@ -1,6 +1,8 @@
-// Ranks as threads: every rank has a context of its own and they meet through a hash store. Quick to
-// start and visible to the sanitizers; process_ranks.hpp has the real thing.
+// Ranks as threads: every rank has a context of its own and they meet through a hash store. Quick
+// to start and visible to the sanitizers; process_ranks.hpp has the real thing.
 #pragma once
+
+#include <tutti/tutti.hpp>
 
 #include <exception>
 #include <functional>
@@ -9,12 +11,12 @@
 #include <thread>
 #include <vector>
 
-#include <tutti/tutti.hpp>
-
 namespace tutti::testing {
 
-/// Runs `body(context)` on `size` threads; rethrows the first exception of the lowest rank that threw.
-inline void run_thread_ranks(int size, const std::function<void(Context&)>& body, InitOptions options = {}) {
+/// Runs `body(context)` on `size` threads; rethrows the first exception of the lowest rank that
+/// threw.
+inline void run_thread_ranks(int size, const std::function<void(Context&)>& body,
+                             InitOptions options = {}) {
   const std::shared_ptr<Store> store = make_hash_store();
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;

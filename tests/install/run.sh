@@ -40,6 +40,7 @@ case $way in
     nm -DC --defined-only "$library/libtutti.so" | sed -nE 's/^[0-9a-f]+ [TW] (tutti::[^(]*)\(.*/\1/p' |
       grep -v operator | sort -u >"$work/exported"
     while read -r symbol; do
+      symbol=${symbol%%\[abi:*}  # [abi:cxx11]
       if ! grep -qw -- "${symbol##*[:~]}" "$prefix"/include/tutti/*.h*; then
         echo "the library exports '$symbol', which no public header declares"
         exit 1
