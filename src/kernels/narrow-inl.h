@@ -59,7 +59,7 @@ struct SmallFloat {
   static constexpr std::uint32_t kAnchor = (127 + 1 - kBias - kMantissa + 23) << 23;
 
   template <class D>
-  static HWY_INLINE hn::Vec<D> decode(D d, hn::Vec<U32<D>> code) {
+  static hn::Vec<D> decode(D d, hn::Vec<U32<D>> code) {
     const U32<D> du;
     const auto magnitude = hn::And(code, hn::Set(du, kMagnitude));
     const auto sign = hn::ShiftLeft<31 - kExponent - kMantissa>(hn::Xor(code, magnitude));
@@ -77,7 +77,7 @@ struct SmallFloat {
   }
 
   template <class D>
-  static HWY_INLINE hn::Vec<U32<D>> encode(D d, hn::Vec<D> v) {
+  static hn::Vec<U32<D>> encode(D d, hn::Vec<D> v) {
     const U32<D> du;
     const auto bits = hn::BitCast(du, v);
     const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffffffU));
