@@ -145,6 +145,7 @@ void ProcessRanks::run_rank(int rank, std::uint16_t port, int pipe, const Body& 
     }
     InitOptions init = options_.init;
     init.store = TCPStore::open({.host = kLoopback, .port = port, .secret = ""});
+    reporter.store_ = init.store->clone();
     init.rank = rank;
     init.world_size = options_.size;
     const std::unique_ptr<Context> context = Context::create(init);

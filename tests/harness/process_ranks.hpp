@@ -27,12 +27,16 @@ class Reporter {
   explicit Reporter(int fd) : fd_(fd) {}
   /// Tells the test how far this rank is; see ProcessRanks::await_note.
   void note(std::string_view text) { write('n', text); }
+  /// For waiting on the test: the store that ProcessRanks::store is another client of. (A
+  /// context's own store has keys of its own.)
+  Store& store() const { return *store_; }
 
  private:
   friend class ProcessRanks;
   void write(char kind, std::string_view text);
 
   int fd_;
+  std::shared_ptr<Store> store_{};
 };
 
 struct ProcessRanksOptions {

@@ -76,6 +76,8 @@ constexpr std::array kCounts{
     CountRow{.name = "32KiB+1", .bytes = 32768, .more = 1},
 };
 constexpr std::size_t kLarge = 70001;
+/// Elements that the largest block of an uneven form has more than the others' common size.
+constexpr std::size_t kMostUneven = 2;
 
 constexpr std::array<int, 6> kWorlds{1, 2, 3, 4, 5, 8};
 
@@ -122,42 +124,48 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
   return h ^ (h >> 29);
 }
 
-/// Whether the forced algorithm would really run.
-bool takes_effect(const Case& test) {
-  const std::string_view forced = test.algorithm();
-  const int world = test.world();
+/// Numbers of the hosts as the library sees them.
+Topology topology_of(const Case& test) {
   Topology topology;
-  for (int rank = 0; rank < world; ++rank) {
-    topology.host_of_rank.push_back(test.transport() == Transport::tcp     ? rank
-                                    : test.transport() == Transport::hosts ? host_of(rank, world)
-                                                                           : 0);
+  for (int rank = 0; rank < test.world(); ++rank) {
+    const bool shared = test.transport() == Transport::shm;
+    const bool alone = test.transport() == Transport::tcp;
+    topology.host_of_rank.push_back(shared ? 0 : alone ? rank : host_of(rank, test.world()));
   }
-  const bool splits = test.form() == Form::all_to_all || test.form() == Form::all_to_all_splits;
-  const std::size_t more =
-      test.form() == Form::all_gather_uneven || test.form() == Form::reduce_scatter_uneven ? 2 : 0;
+  return topology;
+}
+
+/// What selection goes by, for the largest block of the case.
+SelectionFacts facts_of(const Case& test) {
   const std::size_t elements = test.block_elements();
-  const SelectionFacts facts{
+  const bool uneven = elements != 0 && (test.form() == Form::all_gather_uneven ||
+                                        test.form() == Form::reduce_scatter_uneven);
+  return {
       .op = test.op(),
       .dtype = test.dtype(),
       .reduce = test.reduces() ? test.reduce() : ReduceOp::sum,
-      .block_bytes = (elements + (elements == 0 ? 0 : more)) * element_bytes(test.dtype()),
-      .ranks = world,
-      .one_host = world == 1 || test.transport() == Transport::shm,
-      .two_level = suits_two_level(Op::all_reduce, topology),
+      .block_bytes = (elements + (uneven ? kMostUneven : 0)) * element_bytes(test.dtype()),
+      .ranks = test.world(),
+      .one_host = test.world() == 1 || test.transport() == Transport::shm,
+      .two_level = suits_two_level(Op::all_reduce, topology_of(test)),
       .deterministic = test.values() == Values::ordered,
-      .pairwise_counts = splits,
-      .uneven = more != 0 && elements != 0,
-      .forced = forced};
-  const Selection selection = select(facts, {});
+      .pairwise_counts = test.form() == Form::all_to_all || test.form() == Form::all_to_all_splits,
+      .uneven = uneven,
+      .forced = test.algorithm()};
+}
+
+/// Whether the forced algorithm would really run.
+bool takes_effect(const Case& test) {
+  constexpr std::array<std::string_view, 3> kDirect{"direct_inlined", "direct_arrival",
+                                                    "direct_staged"};
+  const Selection selection = select(facts_of(test), {});
   switch (selection.kind) {
     case Selection::Kind::direct:
-      return forced == std::array<std::string_view, 3>{
-                           "direct_inlined", "direct_arrival",
-                           "direct_staged"}[static_cast<std::size_t>(selection.protocol)];
+      return test.algorithm() == kDirect[static_cast<std::size_t>(selection.protocol)];
     case Selection::Kind::two_level:
-      return forced == "two_level";
+      return test.algorithm() == "two_level";
     case Selection::Kind::message:
-      return selection.algorithm != nullptr && forced == selection.algorithm->name;
+      return selection.algorithm != nullptr && test.algorithm() == selection.algorithm->name;
   }
   return false;
 }
@@ -240,9 +248,16 @@ std::uint64_t Case::hash() const {
 
 int host_of(int rank, int world) { return world % 2 == 1 ? rank % 2 : rank * 2 / world; }
 
+bool exists(const Case& test) {
+  const Op op = test.op();
+  const bool named =
+      test.algorithm().empty() || (op != Op::send && is_selectable(op, test.algorithm()));
+  return named && spec(op).reduces == test.reduces();
+}
+
 bool legal(const Case& test) {
   const Op op = test.op();
-  if (spec(op).reduces != test.reduces()) {
+  if (!exists(test)) {
     return false;
   }
   if (test.reduces() && !reference::defined(test.dtype(), test.reduce())) {
@@ -258,8 +273,7 @@ bool legal(const Case& test) {
   if (!values_fit(test)) {
     return false;
   }
-  return test.algorithm().empty() ||
-         (op != Op::send && is_selectable(op, test.algorithm()) && takes_effect(test));
+  return test.algorithm().empty() || takes_effect(test);
 }
 
 std::string to_line(const Case& test) {

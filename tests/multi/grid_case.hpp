@@ -102,8 +102,10 @@ struct Case {
 /// Host of a rank in Transport::hosts.
 int host_of(int rank, int world);
 
-/// Whether the combination exists: the operation has the algorithm, and the library would run it
-/// rather than fall back to another one; the dtype has the reduce operation; and so on.
+/// Whether the form has the algorithm and a reduce operation is given if it wants one.
+bool exists(const Case& test);
+/// Whether the whole combination makes sense: besides, the library would run that algorithm rather
+/// than fall back to another one, the dtype has the reduce operation, and so on.
 bool legal(const Case& test);
 
 /// "all_reduce ring f32 sum n+1 tcp 5 async step plain seed=1", and back.

@@ -94,22 +94,28 @@ void each_level(Case test, std::span<const Factor> factors, const Visit& visit) 
   }
 }
 
-/// Marks every goal that some legal case meets. Legality is asked without the last two factors
-/// first, because most of the product is refused there.
+/// Marks every goal that some legal case meets. In three steps, because most of the product is
+/// refused by the first or the second.
 std::vector<bool> legal_goals(const Goals& goals) {
   std::vector<bool> wanted(goals.all());
-  constexpr std::array kCore{Factor::form,  Factor::reduce, Factor::algorithm, Factor::values,
-                             Factor::dtype, Factor::world,  Factor::transport, Factor::count};
+  constexpr std::array kCall{Factor::form, Factor::reduce, Factor::algorithm};
+  constexpr std::array kShape{Factor::values, Factor::dtype, Factor::world, Factor::transport,
+                              Factor::count};
   constexpr std::array kRest{Factor::layout, Factor::mode};
-  each_level({}, kCore, [&](const Case& core) {
-    if (!legal(core)) {
-      return;
+  const auto mark = [&](const Case& test) {
+    if (legal(test)) {
+      goals.each(test, [&](std::size_t goal) { wanted[goal] = true; });
     }
-    each_level(core, kRest, [&](const Case& test) {
-      if (legal(test)) {
-        goals.each(test, [&](std::size_t goal) { wanted[goal] = true; });
-      }
-    });
+  };
+  const auto mark_rest = [&](const Case& shaped) {
+    if (legal(shaped)) {
+      each_level(shaped, kRest, mark);
+    }
+  };
+  each_level({}, kCall, [&](const Case& call) {
+    if (exists(call)) {
+      each_level(call, kShape, mark_rest);
+    }
   });
   return wanted;
 }
