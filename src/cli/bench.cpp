@@ -31,7 +31,16 @@ std::string facts_of(const BenchOptions& options, const Context& context) {
   if (!options.algorithm.empty()) {
     text += fmt::format(", algorithm {} where it fits", options.algorithm);
   }
-  return text + fmt::format(", {} reps of {} s in all", options.reps, options.time_s);
+  return text + fmt::format(", {} loops in {} s per size", options.reps, options.time_s);
+}
+
+void name_left_out(const BenchOptions& options, int ranks) {
+  for (const BenchOp* row : options.ops) {
+    if (row->sizing == Sizing::pairs && ranks % 2 != 0) {
+      fmt::print(stderr, "tutti bench: {} is left out: it needs an even number of ranks, not {}\n",
+                 row->name, ranks);
+    }
+  }
 }
 
 /// One rank. `seat`: its number among the ranks of this host, to pin it; absent: never.
@@ -55,6 +64,7 @@ int run_rank(const BenchOptions& options, InitOptions join, std::optional<std::s
   std::optional<Report> report;
   if (bench.group.rank() == 0) {
     report.emplace(options).begin(facts_of(options, *context));
+    name_left_out(options, bench.group.size());
   }
   bool wrong = false;
   measure_all(bench, [&](const Row& row) {
