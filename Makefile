@@ -36,7 +36,7 @@ release: deps ## build what a user installs, in build/release
 
 demo: release ## train a small network on Fashion-MNIST on RANKS=4 processes
 	$(call say,training a two-layer network on Fashion-MNIST with $(RANKS) ranks)
-	@build/release/src/cli/tutti run -n $(RANKS) -- build/release/examples/fashion_mnist --data $(DATA)
+	@build/release/src/cli/tutti run -n $(RANKS) --prefix "" -- build/release/examples/fashion_mnist --data $(DATA)
 
 test: deps ## build and run all tests: presets dev, asan+ubsan and tsan
 	@cmake/run_tests.sh $(JOBS) dev asan tsan

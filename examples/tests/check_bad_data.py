@@ -1,0 +1,70 @@
+"""Damaged data ends the main job with an error that names the file: check_bad_data.py FASHION_MNIST
+
+Writes small data sets, each wrong in one way, and runs the program on one rank without a launcher.
+"""
+import gzip
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+COUNT = 480
+
+
+def idx(magic, *extents, body):
+    return struct.pack(f">{1 + len(extents)}I", magic, *extents) + body
+
+
+LABELS = idx(0x801, COUNT, body=bytes(i % 10 for i in range(COUNT)))
+IMAGES = idx(0x803, COUNT, 28, 28, body=bytes(COUNT * 784))
+PACKED = gzip.compress(IMAGES)
+
+# what is wrong -> (images, labels, part of the message)
+CASES = {
+    "nothing": (PACKED, LABELS, None),
+    "no file": (None, LABELS, "cannot be opened"),
+    "empty file": (b"", LABELS, "ends too early"),
+    "no gzip, no IDX": (b"hello world, this is a text", LABELS, "not an IDX file"),
+    "labels as images": (LABELS, LABELS, "not an IDX file"),
+    "cut short": (IMAGES[:-1], LABELS, "damaged or ends too early"),
+    "cut short when packed": (PACKED[:-20], LABELS, "damaged or ends too early"),
+    "damaged when packed": (PACKED[:40] + b"\xff" * 40 + PACKED[80:], LABELS, "damaged"),
+    "other size": (idx(0x803, COUNT, 32, 28, body=bytes(COUNT * 900)), LABELS, "32 x 28"),
+    "huge count": (IMAGES, idx(0x801, 0xffffffff, body=b""), "at most 10000000"),
+    "fewer labels": (IMAGES, idx(0x801, 240, body=bytes(240)), "240 labels"),
+    "label out of range": (IMAGES, LABELS[:-1] + b"\x0a", "label 10"),
+}
+
+
+def write(path, content):
+    if content is not None:
+        with (open if content[:2] == b"\x1f\x8b" else gzip.open)(path, "wb") as file:
+            file.write(content)
+
+
+def run(program, folder):
+    environment = dict(os.environ, RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    return subprocess.run([program, "--data", folder, "--steps", "2"], capture_output=True, text=True,
+                          timeout=60, env=environment)
+
+
+def main(program):
+    failed = []
+    for name, (images, labels, expected) in CASES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            for part in ("train", "t10k"):
+                write(os.path.join(folder, f"{part}-images-idx3-ubyte.gz"), images)
+                write(os.path.join(folder, f"{part}-labels-idx1-ubyte.gz"), labels)
+            result = run(program, folder)
+        print(f"{name}: status {result.returncode} {result.stderr.strip()}")
+        if expected is None:
+            good = result.returncode == 0
+        else:
+            good = result.returncode == 1 and expected in result.stderr and folder in result.stderr
+        if not good:
+            failed.append(name)
+    sys.exit(f"wrong: {', '.join(failed)}" if failed else 0)
+
+
+main(sys.argv[1])
