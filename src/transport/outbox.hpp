@@ -1,7 +1,7 @@
 // Outbox: what one channel has to say, cut into frames.
 //
 // Three sources, looked at in this order whenever the link has taken the last batch of frames:
-//   control   answers to the peer (clear, drop, withdraw, credit, fault, probe, bye); short, never starved
+//   control   answers to the peer and reports (clear, drop, credit, fault, ...); never starved
 //   queue     messages in the order they were sent: whole if small and the peer's credit allows,
 //             else announced. Order among messages is decided here and never changes afterwards
 //   cleared   announced messages whose receive is there; they take turns, one chunk per batch
