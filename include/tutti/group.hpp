@@ -15,11 +15,14 @@
 #include <string>
 #include <vector>
 
-#pragma GCC visibility push(default)
+// Declared before the visible part: they stay private to the library.
 namespace tutti {
-
 class GroupState;    // private: src/group/group_state.hpp
 class ContextState;  // private: src/group/context_state.hpp
+}  // namespace tutti
+
+#pragma GCC visibility push(default)
+namespace tutti {
 
 /// Default bound of every operation.
 inline constexpr std::chrono::milliseconds kDefaultTimeout{30 * 60 * 1000};

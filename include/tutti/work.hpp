@@ -12,10 +12,13 @@
 #include <string>
 #include <vector>
 
+// Declared before the visible part: they stay private to the library.
+namespace tutti {
+class WorkState;  // private: src/engine/work.hpp
+}  // namespace tutti
+
 #pragma GCC visibility push(default)
 namespace tutti {
-
-class WorkState;  // private: src/engine/work.hpp
 
 /// A handle on an operation in flight. Copies share the operation; it holds every tensor it reads
 /// or writes until it completes, so dropping the handle or the tensors is safe. Dropping an

@@ -59,10 +59,8 @@ JobOutcome Supervisor::run() {
   if (!text.empty()) {
     forwarder_.say(text);
   }
-  // Waits for a slow reader as long as it takes, like any program that writes to a pipe; a signal
-  // or a reader that goes away ends that.
-  while (!forwarder_.drained() && !impatient_) {
-    for (const Poller::Event& event : poller_.wait(std::chrono::seconds(1))) {
+  while (!output_is_done()) {
+    for (const Poller::Event& event : poller_.wait(until_next_deadline())) {
       if (event.token < signal_token) {
         forwarder_.on_event(event.token);
       } else if (event.token == signal_token) {
@@ -73,7 +71,15 @@ JobOutcome Supervisor::run() {
   return outcome_;
 }
 
-bool Supervisor::finished() const { return keeper_gone_ && (forwarder_.drained() || impatient_); }
+bool Supervisor::finished() const { return keeper_gone_since_ && output_is_done(); }
+
+// Waits for a slow reader as long as it takes, like any program that writes to a pipe, unless the
+// job was told to stop; a signal or a reader that goes away ends that too.
+bool Supervisor::output_is_done() const {
+  const bool told = outcome_.cause == Cause::signal || outcome_.cause == Cause::timeout;
+  return impatient_ || forwarder_.drained() ||
+         (told && now() >= *keeper_gone_since_ + options_.shutdown_timeout);
+}
 
 void Supervisor::on_signals() {
   signalfd_siginfo info{};
@@ -87,13 +93,14 @@ void Supervisor::on_signal(int signal) {
     keeper_.send({.kind = KeeperCommand::Kind::signal_ranks, .signal = signal});
     return;
   }
-  if (keeper_gone_) {
+  if (keeper_gone_since_) {
     impatient_ = true;
     return;
   }
   if (!stopping_since_ && !ending_) {
     stop(Cause::signal, signal);
   } else if (!stopping_since_ || now() - *stopping_since_ > kSameRequest) {
+    impatient_ = true;
     kill();
   }
 }
@@ -163,10 +170,10 @@ void Supervisor::begin_ending() {
 }
 
 void Supervisor::on_keeper_gone() {
-  if (keeper_gone_) {
+  if (keeper_gone_since_) {
     return;
   }
-  keeper_gone_ = true;
+  keeper_gone_since_ = now();
   poller_.remove(keeper_.channel());
   keeper_.reap();
   if (!ending_) {
@@ -187,25 +194,29 @@ void Supervisor::on_deadlines() {
   if (options_.timeout.count() > 0 && !stopping_since_ && time >= started_ + options_.timeout) {
     stop(Cause::timeout, SIGTERM);
   }
-  if (stopping_since_ && !keeper_gone_ && time >= *stopping_since_ + options_.shutdown_timeout) {
+  if (stopping_since_ && !keeper_gone_since_ &&
+      time >= *stopping_since_ + options_.shutdown_timeout) {
     kill();
   }
-  if (killing_since_ && !keeper_gone_ && time >= *killing_since_ + kKillLimit) {
+  if (killing_since_ && !keeper_gone_since_ && time >= *killing_since_ + kKillLimit) {
     const std::size_t stuck = processes_below(keeper_.pid()).size();
     forwarder_.say(
         fmt::format("{} processes of the job do not end after SIGKILL; the keeper, "
                     "process {}, waits for them",
                     stuck, keeper_.pid()));
-    keeper_gone_ = true;
+    keeper_gone_since_ = time;
     impatient_ = true;
   }
 }
 
 Duration Supervisor::until_next_deadline() const {
   const TimePoint time = now();
-  TimePoint next = time + std::chrono::seconds(60);
+  TimePoint next = time + (keeper_gone_since_ ? std::chrono::seconds(1) : std::chrono::seconds(60));
   if (options_.timeout.count() > 0 && !stopping_since_) {
     next = std::min<TimePoint>(next, started_ + options_.timeout);
+  }
+  if (keeper_gone_since_) {
+    return next - time;
   }
   if (killing_since_) {
     next = std::min<TimePoint>(next, *killing_since_ + kKillLimit);

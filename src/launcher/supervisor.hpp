@@ -39,6 +39,7 @@ class Supervisor {
   void kill();
   void begin_ending();
   bool finished() const;
+  bool output_is_done() const;
 
   const RunOptions& options_;
   Keeper& keeper_;
@@ -47,13 +48,13 @@ class Supervisor {
   Poller poller_{};
   JobOutcome outcome_{};
   int running_ranks_;
-  bool keeper_gone_ = false;
   bool ending_ = false;
   bool terminated_ = false;  // everybody was sent SIGTERM
   bool impatient_ = false;   // do not wait for a slow reader any more
   TimePoint started_;
   std::optional<TimePoint> stopping_since_{};
   std::optional<TimePoint> killing_since_{};
+  std::optional<TimePoint> keeper_gone_since_{};
 };
 
 }  // namespace tutti::launcher

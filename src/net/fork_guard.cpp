@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <mutex>
 #include <unordered_set>
 
@@ -19,6 +20,9 @@ struct Registry {
   std::unordered_set<int> fds;
 };
 
+// Written by the child's only thread, before its fork returns.
+std::atomic<std::uint64_t> generation{0};
+
 Registry& registry() {
   static Registry* const instance = new Registry;
   return *instance;
@@ -31,6 +35,7 @@ void before_fork() {
 void in_parent() { registry().mutex.unlock(); }
 
 void in_child() {
+  generation.fetch_add(1, std::memory_order_relaxed);
   const int null_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : registry().fds) {
     if (null_fd < 0 || ::dup3(null_fd, fd, O_CLOEXEC) < 0) {
@@ -49,6 +54,11 @@ void watch_forks() {
 }
 
 }  // namespace
+
+std::uint64_t fork_generation() {
+  watch_forks();
+  return generation.load(std::memory_order_relaxed);
+}
 
 ForkGuard::ForkGuard(int fd) : fd_(fd) {
   watch_forks();

@@ -3,9 +3,14 @@
 // go, the number stays taken, so that a later close by the copied owner hits nothing else.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 namespace tutti {
+
+/// Grows with every fork on the way to this process; cheap, unlike getpid. An object that remembers
+/// it can tell that it was copied into a forked child.
+std::uint64_t fork_generation();
 
 /// Guards one descriptor from construction to destruction. Declare it after the UniqueFd it guards,
 /// so that it ends first.

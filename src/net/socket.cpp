@@ -118,6 +118,13 @@ void set_nodelay(int fd) { set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1); }
 
 void set_nonblocking(int fd) { add_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK); }
 
+void set_blocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags >= 0) {
+    (void)::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+  }
+}
+
 void set_cloexec(int fd) { add_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC); }
 
 void set_keepalive(int fd) {

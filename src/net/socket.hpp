@@ -88,6 +88,7 @@ SocketAddress peer_address(int fd);
 /// Small messages leave at once. A no-op on sockets that are not TCP.
 void set_nodelay(int fd);
 void set_nonblocking(int fd);
+void set_blocking(int fd);
 void set_cloexec(int fd);
 /// Lets the kernel notice a peer whose host has vanished, within about a minute.
 void set_keepalive(int fd);

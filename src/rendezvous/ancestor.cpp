@@ -9,46 +9,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace tutti {
 namespace {
 
 bool is_process_manager(std::string_view name) {
   constexpr std::array<std::string_view, 7> kNames{
-      "hydra_pmi_proxy", "mpirun", "mpiexec", "mpiexec.hydra", "orted", "prted", "prterun"};
-  for (const std::string_view known : kNames) {
-    if (name == known.substr(0, 15)) {  // the kernel cuts names to 15 bytes
-      return true;
-    }
-  }
-  return false;
+      "hydra_pmi_proxy", "mpirun", "mpiexec", "orterun", "orted", "prterun", "prted"};
+  return std::any_of(kNames.begin(), kNames.end(), [&](std::string_view known) {
+    return name.starts_with(known);  // also mpirun.openmpi
+  });
 }
 
-std::string identity(pid_t pid, const ProcessFacts& facts) {
-  return fmt::format("{}-{}", pid, facts.start_time);
+std::string identity(pid_t pid, const std::optional<ProcessFacts>& facts) {
+  return fmt::format("{}-{}", pid, facts ? facts->start_time : "?");
 }
 
 }  // namespace
 
-std::string launch_ancestor() {
+LaunchAncestry launch_ancestry() {
   constexpr int kMaxLevels = 16;
   pid_t pid = ::getppid();
-  for (int level = 0; level < kMaxLevels && pid > 1; ++level) {
+  LaunchAncestry above{.parent = identity(pid, facts_of(pid))};
+  for (int level = 0; level < kMaxLevels && pid > 1 && above.manager.empty(); ++level) {
     const auto facts = facts_of(pid);
     if (!facts) {
       break;
     }
-    if (is_process_manager(facts->name)) {
-      return identity(pid, *facts);
-    }
+    above.manager = is_process_manager(facts->name) ? identity(pid, facts) : "";
     pid = facts->parent;
   }
-  const pid_t parent = ::getppid();
-  const auto facts = facts_of(parent);
-  return facts ? identity(parent, *facts) : std::to_string(parent);
+  return above;
 }
 
 std::string rendezvous_folder(const EnvLookup& lookup) {

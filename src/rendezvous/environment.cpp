@@ -224,6 +224,19 @@ void check_seat(const Given& rank, const Given& world_size) {
   }
 }
 
+std::string job_id_of(const EnvLookup& lookup) {
+  const LauncherVariables* row = find_launcher(lookup);
+  const auto id = row != nullptr ? find(lookup, row->job_id) : std::nullopt;
+  std::string text = id ? id->value : "";
+  // Steps of one Slurm job, and attempts of one torchrun, are jobs of their own.
+  if (id && row->launcher == "Slurm") {
+    text += "." + lookup("SLURM_STEP_ID").value_or("0");
+  } else if (const auto attempt = lookup("TORCHELASTIC_RESTART_COUNT")) {
+    text += "." + *attempt;
+  }
+  return text;
+}
+
 JobEnvironment read_job_environment(const EnvLookup& lookup, Given rank, Given world_size) {
   JobEnvironment job{.rank = std::move(rank), .world_size = std::move(world_size)};
   const LauncherVariables* row = find_launcher(lookup);
@@ -249,21 +262,26 @@ JobEnvironment read_job_environment(const EnvLookup& lookup, Given rank, Given w
     job.launcher = row->launcher;
     job.local_rank = read_int(lookup, row->local_rank, 0, limits::kMaxWorldSize - 1);
     job.local_world_size = read_int(lookup, row->local_world_size, 1, limits::kMaxWorldSize);
-    const auto id = find(lookup, row->job_id);
-    job.job_id = id ? id->value : "";
-    // Steps of one Slurm job, and attempts of one torchrun, are jobs of their own.
-    if (row->launcher == "Slurm") {
-      job.job_id += "." + lookup("SLURM_STEP_ID").value_or("0");
-    } else if (const auto attempt = lookup("TORCHELASTIC_RESTART_COUNT")) {
-      job.job_id += "." + *attempt;
-    }
+    job.job_id = job_id_of(lookup);
   }
   read_address(lookup, row, job);
   job.owner = read_owner(lookup);
   return job;
 }
 
-StorePlace place_store(const JobEnvironment& job, const std::function<std::string()>& ancestor) {
+namespace {
+
+// Ids of Open MPI recur after a while, hence the manager too; a wrapper script around each rank
+// makes the parents differ, hence the parent only if nothing else is known.
+std::string mpi_file_name(const std::string& job_id, const LaunchAncestry& above) {
+  const std::string job = job_id.empty() ? "" : "-job-" + job_id;
+  const std::string manager = above.manager.empty() ? "" : "-of-" + above.manager;
+  return "mpi" + job + manager + (job.empty() && manager.empty() ? "-by-" + above.parent : "");
+}
+
+}  // namespace
+
+StorePlace place_store(const JobEnvironment& job, const std::function<LaunchAncestry()>& ancestry) {
   using Kind = StorePlace::Kind;
   const bool serve = job.rank.value == 0 && job.owner != StoreOwner::launcher;
   if (job.owner == StoreOwner::foreign && job.single_host()) {
@@ -287,9 +305,7 @@ StorePlace place_store(const JobEnvironment& job, const std::function<std::strin
       return {.kind = Kind::process};
     }
     if (job.single_host()) {
-      return {
-          .kind = Kind::file,
-          .file_name = "mpi-" + (job.job_id.empty() ? "of-" + ancestor() : "job-" + job.job_id)};
+      return {.kind = Kind::file, .file_name = mpi_file_name(job.job_id, ancestry())};
     }
   }
   throw InvalidArgument(fmt::format(

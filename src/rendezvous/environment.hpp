@@ -75,6 +75,10 @@ struct JobEnvironment {
 JobEnvironment read_job_environment(const EnvLookup& lookup, Given rank = {},
                                     Given world_size = {});
 
+/// Identifies the job as far as the launcher's environment tells, else empty; for claim_rank. Never
+/// throws because of other variables.
+std::string job_id_of(const EnvLookup& lookup);
+
 /// Throws InvalidArgument, naming where the numbers came from, unless
 /// 0 <= rank < world size <= limits::kMaxWorldSize.
 void check_seat(const Given& rank, const Given& world_size);
@@ -89,22 +93,27 @@ struct StorePlace {
   std::string file_name{};  ///< file: unique to the job; the folder is rendezvous_folder()
 };
 
+/// Which processes above this one could name the job. Each is "<pid>-<start time>", so that a
+/// recycled pid differs.
+struct LaunchAncestry {
+  std::string manager{};  ///< the nearest mpirun or process manager; empty: none
+  std::string parent{};
+};
+LaunchAncestry launch_ancestry();
+
 /// Decides from the environment alone, so that all ranks decide alike:
 ///  * an address and a port: TCP; rank 0 serves unless the launcher does;
 ///  * the port belongs to torchrun's own store: a file if all ranks share one host, else TCP on the
 ///    next port;
 ///  * no address, one rank: a store in this process;
-///  * no address, all ranks on one host (mpirun): a file named by the job id, or by the process
-///    `ancestor` that started the ranks if the launcher gives no job id;
+///  * no address, all ranks on one host (mpirun): a file named by the job id and the process
+///  manager
+///    above the ranks, or if both are unknown by the parent process;
 ///  * else InvalidArgument: MASTER_ADDR and MASTER_PORT are needed.
-StorePlace place_store(const JobEnvironment& job, const std::function<std::string()>& ancestor);
+StorePlace place_store(const JobEnvironment& job, const std::function<LaunchAncestry()>& ancestry);
 
 /// First host of a Slurm node list: "node[003-007,010],gpu1" gives "node003".
 std::string first_slurm_host(std::string_view node_list);
-
-/// Identifies the process that started all ranks of this host: the nearest mpirun or process
-/// manager above this process, else the parent. Pid and start time, so that a recycled pid differs.
-std::string launch_ancestor();
 
 /// Private folder for rendezvous files, made if absent: $XDG_RUNTIME_DIR/tutti, else
 /// /tmp/tutti-<uid>. InvalidArgument if it belongs to somebody else or others may write to it.

@@ -10,7 +10,8 @@ namespace tutti {
 namespace {
 
 StorePlace place(const EnvLookup& lookup) {
-  return place_store(read_job_environment(lookup), [] { return std::string("1-2"); });
+  return place_store(read_job_environment(lookup),
+                     [] { return LaunchAncestry{.manager = "1-2", .parent = "3-4"}; });
 }
 
 std::string refusal(const EnvLookup& lookup) {
@@ -94,11 +95,23 @@ TEST(JobEnvironment, MeetsInAFileUnderMpirunOnOneHost) {
                                                       {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"},
                                                       {"PMIX_NAMESPACE", "prterun-a-7@1"}}));
   EXPECT_EQ(open_mpi.kind, StorePlace::Kind::file);
-  EXPECT_EQ(open_mpi.file_name, "mpi-job-prterun-a-7@1");
+  EXPECT_EQ(open_mpi.file_name, "mpi-job-prterun-a-7@1-of-1-2");
   const StorePlace mpich = place(fake_environment(
       {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}}));
   EXPECT_EQ(mpich.kind, StorePlace::Kind::file);
   EXPECT_EQ(mpich.file_name, "mpi-of-1-2");
+}
+
+TEST(JobEnvironment, TheParentNamesAnMpiJobIfNothingElseDoes) {
+  std::map<std::string, std::string, std::less<>> variables{
+      {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}};
+  const auto name = [&variables] {
+    const auto parent_only = [] { return LaunchAncestry{.parent = "3-4"}; };
+    return place_store(read_job_environment(fake_environment(variables)), parent_only).file_name;
+  };
+  EXPECT_EQ(name(), "mpi-by-3-4");
+  variables["PMI_JOBID"] = "j";
+  EXPECT_EQ(name(), "mpi-job-j");
 }
 
 TEST(JobEnvironment, AsksForAnAddressUnderMpirunOnSeveralHosts) {
@@ -209,9 +222,9 @@ TEST(SlurmNodeList, GivesItsFirstHost) {
   EXPECT_EQ(first_slurm_host(""), "");
 }
 
-TEST(LaunchAncestor, IsTheSameWhenAskedTwice) {
-  EXPECT_FALSE(launch_ancestor().empty());
-  EXPECT_EQ(launch_ancestor(), launch_ancestor());
+TEST(LaunchAncestry, IsTheSameWhenAskedTwice) {
+  EXPECT_FALSE(launch_ancestry().parent.empty());
+  EXPECT_EQ(launch_ancestry().parent, launch_ancestry().parent);
 }
 
 }  // namespace

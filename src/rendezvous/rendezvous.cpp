@@ -2,7 +2,6 @@
 // opened.
 #include "rendezvous/rendezvous.hpp"
 
-#include "base/limits.hpp"
 #include "rendezvous/url.hpp"
 
 #include <tutti/error.hpp>
@@ -98,7 +97,7 @@ RendezvousResult join_env(const RendezvousRequest& request, const EnvLookup& loo
   }
   Seating given = given_seat(request, url);
   const JobEnvironment job = read_job_environment(lookup, given.rank, given.world_size);
-  const StorePlace place = place_store(job, launch_ancestor);
+  const StorePlace place = place_store(job, launch_ancestry);
   const Seating seat{job.rank, job.world_size};
   switch (place.kind) {
     case StorePlace::Kind::tcp:
@@ -129,13 +128,6 @@ RendezvousResult join_file(const RendezvousRequest& request, const EnvLookup& lo
         "'{}' does not name an absolute path; expected file:///folder/file", request.url));
   }
   return open_file(url.rest, complete_seat(given_seat(request, url), lookup), request.timeout);
-}
-
-std::string job_id_of(const EnvLookup& lookup) {
-  // The seat does not matter for the id, and may not be in the environment at all.
-  const Given any_rank{0, "job_id_of"};
-  const Given any_size{limits::kMaxWorldSize, "job_id_of"};
-  return read_job_environment(lookup, any_rank, any_size).job_id;
 }
 
 RendezvousRegistry::RendezvousRegistry() {

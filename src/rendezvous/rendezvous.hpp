@@ -17,7 +17,4 @@ RendezvousResult join_file(const RendezvousRequest& request, const EnvLookup& lo
 /// RendezvousRegistry::join on the registry that register_rendezvous_handler adds to.
 RendezvousResult join_default(const RendezvousRequest& request);
 
-/// Identifies the job as far as the launcher's environment tells, else empty; for claim_rank.
-std::string job_id_of(const EnvLookup& lookup);
-
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #include "base/ensure.hpp"
 #include "base/limits.hpp"
 #include "base/log.hpp"
+#include "net/fork_guard.hpp"
 #include "net/secret.hpp"
 #include "net/socket.hpp"
 
@@ -10,7 +11,6 @@
 
 #include <fmt/format.h>
 #include <sodium.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -65,7 +65,7 @@ FileState::FileState(const std::string& path, int world_size)
       table_(limits::kMaxStoreBytes),
       token_(random_token(kTokenBytes)),
       world_size_(world_size),
-      pid_(::getpid()) {
+      generation_(fork_generation()) {
   // The log came locked; its descriptor, and with it the lock, goes if something here throws.
   log_.replay_and_mend([this](std::uint8_t type, WireReader& fields) { take(type, fields); });
   refuse_left_over(world_size);
@@ -77,7 +77,7 @@ FileState::FileState(const std::string& path, int world_size)
 }
 
 FileState::~FileState() {
-  if (::getpid() != pid_) {
+  if (fork_generation() != generation_) {
     return;  // the parent is the user
   }
   try {
@@ -117,7 +117,7 @@ void FileState::refuse_left_over(int world_size) const {
 }
 
 void FileState::check_process() const {
-  if (::getpid() != pid_) {
+  if (fork_generation() != generation_) {
     throw StoreError(
         fmt::format("store file '{}': this store was opened before fork; open another in the child",
                     log_.path()));

@@ -9,8 +9,7 @@
 
 #include <tutti/store.hpp>
 
-#include <sys/types.h>
-
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -113,7 +112,7 @@ class FileState {
   std::string token_;
   int world_size_;
   std::uint64_t next_ticket_ = 0;
-  pid_t pid_;
+  std::uint64_t generation_;
 };
 
 }  // namespace tutti

@@ -6,12 +6,13 @@
 #include "store/rules.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -25,7 +26,16 @@ TimePoint clock_now() { return std::chrono::steady_clock::now(); }
 }  // namespace
 
 TcpStoreConnection::TcpStoreConnection(UniqueFd fd, std::string where)
-    : fd_(std::move(fd)), guard_(fd_.get()), where_(std::move(where)), pid_(::getpid()) {}
+    : fd_(std::move(fd)),
+      guard_(fd_.get()),
+      where_(std::move(where)),
+      generation_(fork_generation()) {
+  // Blocking, with a limit: a reply costs one system call. The limit is how often a waiting thread
+  // looks at its own deadline; the server keeps the time of each call.
+  const timeval slice{.tv_sec = 1, .tv_usec = 0};
+  (void)::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice));
+  set_blocking(fd_.get());
+}
 
 void TcpStoreConnection::fail(std::string_view operation, std::string_view why) const {
   throw StoreError(fmt::format("store {} on {}: {}", operation, where_, why));
@@ -33,7 +43,7 @@ void TcpStoreConnection::fail(std::string_view operation, std::string_view why) 
 
 std::string TcpStoreConnection::call(std::string_view operation, WireWriter& request,
                                      Duration limit) {
-  if (::getpid() != pid_) {
+  if (fork_generation() != generation_) {
     fail(operation, "this store was opened before fork; open another in the child");
   }
   if (request.frame_bytes() > limits::kMaxStoreFrameBytes) {
@@ -106,7 +116,7 @@ std::string TcpStoreConnection::receive(Slot& slot, Deadline deadline) {
     }
     reading_ = true;
     lock.unlock();
-    const std::string why = read_input(deadline);
+    const std::string why = read_input();
     lock.lock();
     reading_ = false;
     deliver_replies();
@@ -115,21 +125,20 @@ std::string TcpStoreConnection::receive(Slot& slot, Deadline deadline) {
     }
     changed_.notify_all();  // whose reply came, and who reads next
   }
-  return std::move(slot.reply);
+  return std::move(slot.frame);
 }
 
-std::string TcpStoreConnection::read_input(Deadline deadline) {
-  if (!wait_for_fd(fd_.get(), POLLIN, deadline)) {
+std::string TcpStoreConnection::read_input() {
+  std::array<char, kReadBytes> buffer;
+  const ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
+  if (got > 0) {
+    input_.append(buffer.data(), static_cast<std::size_t>(got));
     return {};
   }
-  std::array<std::byte, kReadBytes> buffer;
-  try {
-    const std::size_t got = read_some(fd_.get(), buffer, deadline);
-    input_.append(reinterpret_cast<const char*>(buffer.data()), got);
-    return {};
-  } catch (const Error& error) {
-    return error.what();
+  if (got == 0) {
+    return "it closed the connection";
   }
+  return errno == EAGAIN || errno == EINTR ? std::string() : errno_text(errno);
 }
 
 void TcpStoreConnection::deliver_replies() {
@@ -145,29 +154,35 @@ void TcpStoreConnection::deliver_replies() {
       break;
     }
     const auto found = waiting_.find(load_u32(input_.data() + start));
-    if (found != waiting_.end()) {  // else: its caller gave up
-      found->second->reply =
-          input_.substr(start + sizeof(std::uint32_t), payload - sizeof(std::uint32_t));
+    const bool alone = done == 0 && start + payload == input_.size();  // spares a copy
+    if (found != waiting_.end()) {                                     // else: its caller gave up
+      found->second->frame =
+          alone ? std::exchange(input_, {}) : input_.substr(done, kStoreLengthBytes + payload);
       found->second->done = true;
       waiting_.erase(found);
+      if (alone) {
+        return;
+      }
     }
     done = start + payload;
   }
   input_.erase(0, done);
 }
 
-std::string TcpStoreConnection::opened_reply(std::string_view operation, std::string reply) const {
-  if (reply.empty()) {
+/// The fields of a reply that says ok; throws what any other says.
+std::string TcpStoreConnection::opened_reply(std::string_view operation, std::string frame) const {
+  constexpr std::size_t kStatusAt = kStoreLengthBytes + sizeof(std::uint32_t);
+  if (frame.size() <= kStatusAt) {
     fail(operation, "the server sent an empty reply");
   }
-  const auto status = static_cast<StoreStatus>(reply.front());
-  reply.erase(0, 1);
+  const auto status = static_cast<StoreStatus>(frame[kStatusAt]);
+  frame.erase(0, kStatusAt + 1);
   if (status == StoreStatus::ok) {
-    return reply;
+    return frame;
   }
   std::string text;
   try {
-    text = WireReader(reply).text();
+    text = WireReader(frame).text();
   } catch (const MalformedFrame& bad) {
     fail(operation, bad.what());
   }

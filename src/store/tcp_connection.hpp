@@ -8,8 +8,6 @@
 #include "net/fork_guard.hpp"
 #include "store/protocol.hpp"
 
-#include <sys/types.h>
-
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -37,7 +35,7 @@ class TcpStoreConnection {
  private:
   struct Slot {
     bool done = false;
-    std::string reply{};
+    std::string frame{};  // of the reply, length and number included
   };
 
   [[noreturn]] void fail(std::string_view operation, std::string_view why) const;
@@ -46,15 +44,15 @@ class TcpStoreConnection {
   /// Records why the connection is of no use and throws it as PeerLost.
   [[noreturn]] void lose(std::string_view why);
   std::string receive(Slot& slot, Deadline deadline);
-  /// Waits for bytes and takes them in; why that failed, or "".
-  std::string read_input(Deadline deadline);
+  /// Waits a moment for bytes and takes them in; why that failed, or "".
+  std::string read_input();
   void deliver_replies();
-  std::string opened_reply(std::string_view operation, std::string reply) const;
+  std::string opened_reply(std::string_view operation, std::string frame) const;
 
   UniqueFd fd_;
   ForkGuard guard_;
   std::string where_;
-  pid_t pid_;
+  std::uint64_t generation_;
 
   std::mutex send_mutex_{};  // held while a frame is written; taken before mutex_
   std::mutex mutex_{};

@@ -5,7 +5,6 @@
 #include "store/server_core.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -216,14 +215,13 @@ void serve_until(const std::atomic<bool>& stop, Poller& poller, int listener,
 TcpStoreServer::TcpStoreServer(UniqueFd listener, std::string secret)
     : listener_(std::move(listener)),
       listener_guard_(listener_.get()),
-      address_(local_address(listener_.get())),
-      pid_(::getpid()) {
+      address_(local_address(listener_.get())) {
   thread_ = std::make_unique<std::thread>(
       [this, secret = std::move(secret)] { serve_until(stop_, poller_, listener_.get(), secret); });
 }
 
 TcpStoreServer::~TcpStoreServer() {
-  if (::getpid() != pid_) {
+  if (fork_generation() != generation_) {
     (void)thread_.release();  // the thread exists in the parent only
     return;
   }

@@ -7,8 +7,6 @@
 #include "net/poller.hpp"
 #include "net/socket.hpp"
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -33,7 +31,7 @@ class TcpStoreServer {
   SocketAddress address_;
   Poller poller_{};
   std::atomic<bool> stop_{false};  // set by the owner, read by the loop after the bell
-  pid_t pid_;
+  std::uint64_t generation_ = fork_generation();
   // Owned by pointer: in a forked child there is no thread to join, and the object is let go.
   std::unique_ptr<std::thread> thread_{};
 };
