@@ -38,8 +38,11 @@ demo: release ## train a small network on Fashion-MNIST on RANKS=4 processes
 	$(call say,training a two-layer network on Fashion-MNIST with $(RANKS) ranks)
 	@build/release/src/cli/tutti run -n $(RANKS) --prefix "" -- build/release/examples/fashion_mnist --data $(DATA)
 
-test: deps ## build and run all tests: presets dev, asan+ubsan and tsan
-	@cmake/run_tests.sh $(JOBS) dev asan tsan
+test: deps ## build and run all tests
+	@cmake/run_tests.sh $(JOBS) dev
+
+sanitize: deps ## build and run unit, multi and sim tests under asan+ubsan and tsan
+	@cmake/run_tests.sh $(JOBS) asan tsan
 
 bench: deps ## measure the collectives, side by side with the peers that are installed
 	$(call say,building the release with benchmarks in build/release)
@@ -85,4 +88,4 @@ clean: ## remove everything that was built
 	$(call say,removing build/)
 	@rm -rf build
 
-.PHONY: help deps release demo test bench soak fuzz install package format tidy clean
+.PHONY: help deps release demo test sanitize bench soak fuzz install package format tidy clean

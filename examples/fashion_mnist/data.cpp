@@ -52,7 +52,15 @@ class IdxFile {
   void read(std::span<std::uint8_t> bytes) {
     const int got = gzread(file_.get(), bytes.data(), static_cast<unsigned>(bytes.size()));
     if (got < 0 || static_cast<std::size_t>(got) != bytes.size()) {
-      fail("is damaged or ends too early: " + std::to_string(count_) + " samples were announced");
+      fail("is damaged or ends too early");
+    }
+  }
+
+  /// Also makes zlib compare its checksum, which stands behind the last byte.
+  void expect_end() {
+    std::uint8_t byte = 0;
+    if (gzread(file_.get(), &byte, 1) != 0) {
+      fail("is damaged or holds more than the " + std::to_string(count_) + " samples it announces");
     }
   }
 
@@ -122,6 +130,8 @@ Samples read_samples(const std::filesystem::path& folder, const std::string& set
     images.read(std::span(samples.images).subspan(slot * kPixels, kPixels));
     samples.labels[slot] = label;
   }
+  labels.expect_end();
+  images.expect_end();
   return samples;
 }
 

@@ -8,6 +8,7 @@
 #include "data.hpp"
 #include "network.hpp"
 #include "options.hpp"
+#include "progress.hpp"
 
 #include <tutti/tutti.hpp>
 
@@ -15,7 +16,6 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -23,12 +23,6 @@
 
 namespace fashion_mnist {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Which part of the work is this process's? The launcher told tutti.
 Split split_of(const Options& options) {
@@ -87,7 +81,11 @@ double train(const Options& options) {
       options.data, "train", shard_of(count_samples(options.data, "train"), options.seed, split));
   const std::size_t share = split.batch / split.ranks;
   const std::size_t batches = samples.size() / share;
-  const std::size_t last_step = options.steps > 0 ? options.steps : options.epochs * batches;
+  if (batches == 0) {
+    throw std::runtime_error("the training set is smaller than one batch of " +
+                             std::to_string(split.batch) + " samples; give less with --batch");
+  }
+  const std::size_t steps = options.steps > 0 ? options.steps : options.epochs * batches;
 
   // Rank 0 draws the weights, everybody else receives them.
   Network<T> network(options.hidden, share);
@@ -96,46 +94,34 @@ double train(const Options& options) {
   }
   tutti::broadcast(network.parameters(), 0);
 
-  std::ofstream losses;
-  if (split.rank == 0 && !options.losses.empty()) {
-    losses.open(options.losses);
-    losses.precision(17);
-  }
-  const auto start = Clock::now();
+  Progress progress(
+      {.steps = steps, .epoch = batches, .is_silent = split.rank != 0, .losses = options.losses});
   std::vector<std::size_t> order;
-  double epoch_loss = 0;
-  for (std::size_t step = 0; step < last_step; ++step) {
-    const std::size_t epoch = step / batches;
-    if (step % batches == 0) {
-      order = shuffled(batches, options.seed + epoch);
-      epoch_loss = 0;
+  for (std::size_t step = 0; step < steps; ++step) {
+    if (step % batches ==
+        0) {  // each epoch takes the batches in another order, the same everywhere
+      order = shuffled(batches, options.seed + step / batches);
     }
     network.learn(samples, order[step % batches] * share, share);
     // Gradients and loss of this rank's samples become those of the whole batch.
     tutti::all_reduce(network.bucket(), {.op = tutti::ReduceOp::avg});
-    const double left = 1 - static_cast<double>(step) / static_cast<double>(last_step);
+    const double left = 1 - static_cast<double>(step) / static_cast<double>(steps);
     network.update(options.rate * left, options.momentum);
-
-    epoch_loss += network.loss();
-    losses << network.loss() << '\n';
-    if (split.rank == 0 && (step % batches == batches - 1 || step == last_step - 1)) {
-      std::printf("epoch %zu  step %zu/%zu  loss %.4f  %.1f s\n", epoch + 1, step + 1, last_step,
-                  epoch_loss / static_cast<double>(step % batches + 1), seconds_since(start));
-      std::fflush(stdout);
-    }
+    progress.report(step, network.loss());
   }
   check_equal_everywhere(network.parameters());
   return test_accuracy(network, options, split);
 }
 
 void run(const Options& options) {
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   tutti::init_process_group();
   const double accuracy =
       options.precision == Precision::f32 ? train<float>(options) : train<double>(options);
   if (tutti::get_rank() == 0) {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
     std::printf("accuracy=%.4f ranks=%d seconds=%.1f\n", accuracy, tutti::get_world_size(),
-                seconds_since(start));
+                passed.count());
   }
   tutti::destroy_process_group();
 }

@@ -31,7 +31,8 @@ class Network {
         inputs_(samples * kPixels),
         activations_(samples * hidden),
         outputs_(samples * kClasses),
-        errors_(samples * hidden) {}
+        errors_(samples * hidden),
+        weights2_turned_(kClasses * hidden) {}
 
   /// Both layers' weights and biases.
   const tutti::Tensor& parameters() const { return parameters_; }
@@ -69,7 +70,6 @@ class Network {
     add_rows(gradients.biases2, outputs);
     std::fill(errors_.begin(), errors_.end(), T{0});
     // add_product wants contiguous rows, so the small second layer is transposed by hand first.
-    weights2_turned_.resize(kClasses * hidden_);
     const Matrix<T> turned{weights2_turned_.data(), kClasses, hidden_};
     for (std::size_t i = 0; i < kClasses; ++i) {
       for (std::size_t j = 0; j < hidden_; ++j) {
@@ -182,7 +182,7 @@ class Network {
   std::size_t hidden_;
   tutti::Tensor parameters_, velocity_, bucket_;
   std::vector<T> inputs_, activations_, outputs_, errors_;  // scratch, one row per sample
-  std::vector<T> weights2_turned_{};
+  std::vector<T> weights2_turned_;
 };
 
 }  // namespace fashion_mnist

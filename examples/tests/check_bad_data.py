@@ -1,6 +1,7 @@
-"""Damaged data ends the main job with an error that names the file: check_bad_data.py FASHION_MNIST
+"""Damaged data ends the main job with an error that names the file.
 
-Writes small data sets, each wrong in one way, and runs the program on one rank without a launcher.
+check_bad_data.py TUTTI FASHION_MNIST writes small data sets, each wrong in one way, and runs the
+program on each.
 """
 import gzip
 import os
@@ -23,9 +24,10 @@ PACKED = gzip.compress(IMAGES)
 # what is wrong -> (images, labels, part of the message)
 CASES = {
     "nothing": (PACKED, LABELS, None),
+    "more than announced": (IMAGES + b"x", LABELS, "more than the 480"),
     "no file": (None, LABELS, "cannot be opened"),
     "empty file": (b"", LABELS, "ends too early"),
-    "no gzip, no IDX": (b"hello world, this is a text", LABELS, "not an IDX file"),
+    "a text": (b"hello world, this is a text", LABELS, "not an IDX file"),
     "labels as images": (LABELS, LABELS, "not an IDX file"),
     "cut short": (IMAGES[:-1], LABELS, "damaged or ends too early"),
     "cut short when packed": (PACKED[:-20], LABELS, "damaged or ends too early"),
@@ -39,17 +41,18 @@ CASES = {
 
 def write(path, content):
     if content is not None:
-        with (open if content[:2] == b"\x1f\x8b" else gzip.open)(path, "wb") as file:
-            file.write(content)
+        is_packed = content.startswith(PACKED[:10])
+        with open(path, "wb") as file:
+            file.write(content if is_packed else gzip.compress(content))
 
 
 def run(program, folder):
-    environment = dict(os.environ, RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
-    return subprocess.run([program, "--data", folder, "--steps", "2"], capture_output=True, text=True,
-                          timeout=60, env=environment)
+    return subprocess.run([*program, "--data", folder, "--steps", "2"], capture_output=True, text=True,
+                          timeout=60)
 
 
-def main(program):
+def main(tutti, program):
+    program = [tutti, "run", "-n", "1", "--prefix", "", "--", program]
     failed = []
     for name, (images, labels, expected) in CASES.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -67,4 +70,4 @@ def main(program):
     sys.exit(f"wrong: {', '.join(failed)}" if failed else 0)
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])
