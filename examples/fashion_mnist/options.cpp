@@ -3,18 +3,17 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdlib>
-#include <map>
 #include <string>
 
 namespace fashion_mnist {
 
 Options parse_options(int argc, char** argv) {
   Options options;
-  const std::map<std::string, Precision> precisions{{"f32", Precision::f32},
-                                                    {"f64", Precision::f64}};
+  std::string precision = "f32";
   CLI::App app("Trains a two-layer network on Fashion-MNIST, data-parallel over the ranks");
-  app.add_option("--precision", options.precision, "f32 or f64 (default: f32)")
-      ->transform(CLI::CheckedTransformer(precisions));
+  app.add_option("--precision", precision, "of parameters and arithmetic")
+      ->check(CLI::IsMember({"f32", "f64"}))
+      ->capture_default_str();
   app.add_option("--seed", options.seed, "of weights and sample order")->capture_default_str();
   app.add_option("--epochs", options.epochs, "passes over the training set")
       ->check(CLI::Range(1, 1000))
@@ -36,6 +35,7 @@ Options parse_options(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error));
   }
+  options.precision = precision == "f64" ? Precision::f64 : Precision::f32;
   return options;
 }
 
