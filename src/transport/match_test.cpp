@@ -172,7 +172,7 @@ TEST(MatchTable, ForgetsOneGroupOfOnePeer) {
   MatchTable table;
   std::deque<Arrival> arrivals;
   for (const int peer : {1, 2}) {
-    for (const std::uint64_t group : {3, 4}) {
+    for (const std::uint64_t group : {3U, 4U}) {
       arrive(table, arrivals, peer, {.group = group, .tag = 1});
       arrive(table, arrivals, peer, {.group = group, .tag = 2});
     }
