@@ -65,11 +65,13 @@ void DirectRun::start(Team& team, TeamState& state, const DirectPlan& plan, cons
     const std::size_t slot_bytes = segment_bytes_ * pieces;
     slots_ = static_cast<std::uint32_t>(
         std::min(std::min(sizes.ring, kRingBytes) / slot_bytes, kMaxRingSlots));
-    ensure(slots_ > static_cast<std::uint32_t>(plan.lag), "the ring holds the segments in flight");
+    // Segment t + slots_ needs everybody's post of iteration t + lag + 1, made before they need it.
+    ensure(slots_ >= static_cast<std::uint32_t>(plan.lag) + 2,
+           "the ring holds the segments in flight");
     if (state.slot_bytes != slot_bytes) {
       // Another division of the ring: every slot is free once all have ended all earlier calls.
       state.slot_bytes = slot_bytes;
-      state.required.fill(state.base);
+      state.last_use.fill({.progress = state.base});
     }
   } else {
     segment_bytes_ = total_;
@@ -253,20 +255,22 @@ int DirectRun::peer_at(const DirectStep& step, int i) const {
   return step.peers == DirectStep::Peers::others ? seat_.at(i + 1) : plan_->root;
 }
 
+/// The slot's last readers count, whatever the present call's are.
 bool DirectRun::reuse_slot() {
-  const std::size_t index = (state_->cursor + iteration_) % slots_;
-  const bool root_only = plan_->readers == DirectStep::Peers::root;
+  SlotUse& use = state_->last_use[(state_->cursor + iteration_) % slots_];
   for (; peer_ < seat_.size; ++peer_) {
-    const bool reads = peer_ != seat_.rank && (!root_only || peer_ == plan_->root);
-    if (reads && !passed(peer_, state_->required[index])) {
+    const bool read =
+        peer_ != seat_.rank && (use.reader == SlotUse::kEveryone || peer_ == use.reader);
+    if (read && !passed(peer_, use.progress)) {
       return false;
     }
   }
   peer_ = 0;
   const std::size_t next = iteration_ + static_cast<std::size_t>(plan_->lag) + 1;
-  state_->required[index] =
-      state_->base + static_cast<std::uint32_t>(plan_->posts) * static_cast<std::uint32_t>(next) +
-      1;
+  use = {.progress = state_->base +
+                     static_cast<std::uint32_t>(plan_->posts) * static_cast<std::uint32_t>(next) +
+                     1,
+         .reader = plan_->readers == DirectStep::Peers::root ? plan_->root : SlotUse::kEveryone};
   return true;
 }
 

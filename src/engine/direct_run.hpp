@@ -3,7 +3,7 @@
 //
 // Safety of the slots. A rank overwrites call slot s % kCallSlots only when all members have
 // finished call s - kCallSlots, and a ring slot only when its readers have posted what proves that
-// they left it (TeamState::required). Everything a reader uses was written before the epoch it
+// they left it (TeamState::last_use). Everything a reader uses was written before the epoch it
 // waited for.
 #pragma once
 

@@ -13,6 +13,13 @@ namespace tutti {
 
 inline constexpr std::size_t kMaxRingSlots = 64;
 
+/// Who still has to leave a ring slot after its last use, and the progress that proves it.
+struct SlotUse {
+  static constexpr int kEveryone = -1;
+  std::uint32_t progress = 0;
+  int reader = kEveryone;  ///< a seat, or all others
+};
+
 struct TeamState {
   explicit TeamState(int size) : seen(static_cast<std::size_t>(size), 0) {}
 
@@ -22,8 +29,8 @@ struct TeamState {
   std::uint32_t cursor = 0;    ///< ring slots used so far; segment t of a call uses cursor + t
   std::size_t slot_bytes = 0;  ///< of the ring's present division
   std::uint64_t arrivals = 0;  ///< what the arrival counter must be when all have arrived
-  std::vector<std::uint32_t> seen;                      ///< progress of each member, as last read
-  std::array<std::uint32_t, kMaxRingSlots> required{};  ///< slot -> progress that proves it free
+  std::vector<std::uint32_t> seen;                ///< progress of each member, as last read
+  std::array<SlotUse, kMaxRingSlots> last_use{};  ///< of each ring slot
 };
 
 }  // namespace tutti
