@@ -15,7 +15,8 @@ Lane::Lane(Engine& engine, std::unique_ptr<Place> place, LaneOptions options)
       fabric_(engine.fabric()),
       place_(std::move(place)),
       options_(std::move(options)),
-      timeout_ms_(options_.timeout.count()) {}
+      timeout_ms_(options_.timeout.count()),
+      heard_(std::make_unique<std::atomic<std::uint64_t>[]>(place_->members.size())) {}
 
 Lane::~Lane() = default;
 

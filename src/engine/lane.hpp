@@ -120,6 +120,8 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   void sleep(const CollectiveItem& item);
   void report_stall(CollectiveItem& item, TimePoint now);
   void probe(CollectiveItem& item, TimePoint now);
+  void send_calls(int world_rank, std::uint64_t sequence);
+  std::vector<int> absent(const CollectiveItem& item) const;
   void remember(const CollectiveItem& item);
   std::optional<Transport::Probe> remembered(std::uint64_t sequence) const;
   std::optional<Failure> fault_of_team(const OpContext& context) const;
@@ -160,6 +162,8 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
     std::atomic<std::uint64_t> history{0};
   };
   std::array<Remembered, 64> history_{};
+  /// Group rank -> latest call it told it is in, or has been in: it is not who keeps others there.
+  std::unique_ptr<std::atomic<std::uint64_t>[]> heard_;
   ForeignLoad load_{};  // driver only
   Thresholds thresholds_{};
   CollectiveItem quiet_item_{};  // driver only

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace tutti {
 
@@ -101,7 +102,7 @@ void Lane::look(CollectiveItem& item) {
     found = item.run.inspect(op);
   }
   if (!found && item.deadline->passed(now)) {
-    const std::vector<int> missing = item.run.missing();
+    const std::vector<int> missing = absent(item);
     found = Failure{
         .kind = ErrorKind::timeout,
         .text = fmt::format("{}: nothing from rank {} for {:.1f} s, {}; last completed here: #{}",
@@ -143,42 +144,79 @@ std::optional<Transport::Probe> Lane::remembered(std::uint64_t sequence) const {
 }
 
 /// Ranks that disagree may wait for messages that never come, or in different protocols: whoever
-/// waits a while tells those it waits for what it called, and they compare.
+/// waits a while tells the others what it called, and they compare. In a plan of messages a rank
+/// may wait for one that itself waits for a third: so all are told, and those that answer are not
+/// the missing ones.
 void Lane::probe(CollectiveItem& item, TimePoint now) {
   if (!item.started || now - item.waiting_since < item.next_probe) {
     return;
   }
   item.next_probe *= 2;
-  for (const int rank : item.run.missing()) {
-    fabric_.transport().send_probe(place_->members[static_cast<std::size_t>(rank)],
-                                   {.call = {place_->group, item.sequence},
-                                    .stamp = item.call.fingerprint,
-                                    .history = item.call.history});
+  std::vector<int> ranks = item.run.missing();
+  if (!item.run.obstacle().line) {
+    ranks.resize(place_->members.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  for (const int rank : ranks) {
+    send_calls(place_->members[static_cast<std::size_t>(rank)], item.sequence);
+  }
+}
+
+/// Tells what this rank called up to `sequence`: the oldest first, so that who differs finds where
+/// it began.
+void Lane::send_calls(int world_rank, std::uint64_t sequence) {
+  constexpr std::uint64_t kCalls = 16;
+  for (std::uint64_t back = std::min(kCalls, sequence); back-- > 0;) {
+    if (const auto call = remembered(sequence - back)) {
+      fabric_.transport().send_probe(world_rank, *call);
+    }
   }
 }
 
 void Lane::compare(int world_rank, const Transport::Probe& theirs) {
-  const auto own = remembered(theirs.call.tag);
-  if (!own || own->history == theirs.history || failed_.load(std::memory_order_acquire)) {
+  const std::uint64_t sequence = theirs.call.tag;
+  const auto own = remembered(sequence);
+  if (!own || failed_.load(std::memory_order_acquire)) {
     return;
   }
   const int rank = group_rank_of(world_rank);
-  const OpContext op = context(spec(unpack_fingerprint(own->stamp).op).name, theirs.call.tag);
-  std::string text = describe_difference(op, own->stamp, theirs.stamp, rank);
-  if (own->stamp == theirs.stamp) {
-    // It went wrong earlier: the other rank gets this rank's calls, finds where, and says so.
-    constexpr std::uint64_t kBack = 16;
-    for (std::uint64_t back = std::min(kBack, theirs.call.tag - 1); back > 0; --back) {
-      if (const auto earlier = remembered(theirs.call.tag - back)) {
-        fabric_.transport().send_probe(world_rank, *earlier);
-      }
-    }
-    text = fmt::format(
-        "{}: rank {} and this rank called different operations before; every rank must "
-        "call the same operations in the same order",
-        describe(op), rank);
+  if (rank < 0) {
+    return;
   }
+  if (own->history == theirs.history) {
+    std::atomic<std::uint64_t>& heard = heard_[static_cast<std::size_t>(rank)];
+    std::uint64_t before = heard.load(std::memory_order_relaxed);
+    while (before < sequence &&
+           !heard.compare_exchange_weak(before, sequence, std::memory_order_relaxed)) {
+    }
+    if (before < sequence) {  // news; answered once
+      fabric_.transport().send_probe(world_rank, *own);
+    }
+    return;
+  }
+  const OpContext op = context(spec(unpack_fingerprint(own->stamp).op).name, sequence);
+  // Histories that differ after equal calls: it went wrong longer ago than anybody remembers.
+  std::string text = own->stamp != theirs.stamp
+                         ? describe_difference(op, own->stamp, theirs.stamp, rank)
+                         : fmt::format(
+                               "{}: rank {} and this rank called different operations before; "
+                               "every rank must call the same operations in the same order",
+                               describe(op), rank);
   fail({.kind = ErrorKind::mismatch, .text = std::move(text), .peer = rank}, Tell::others);
+}
+
+/// The ranks that keep `item` waiting, as far as this rank can tell: those that none of the others
+/// has heard of, else those it waits for itself.
+std::vector<int> Lane::absent(const CollectiveItem& item) const {
+  std::vector<int> silent;
+  for (int rank = 0; rank < place_->seat.size; ++rank) {
+    if (rank != place_->seat.rank &&
+        heard_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) < item.sequence) {
+      silent.push_back(rank);
+    }
+  }
+  const bool answered = static_cast<int>(silent.size()) < place_->seat.size - 1;
+  return answered && !silent.empty() && !item.run.obstacle().line ? silent : item.run.missing();
 }
 
 void Lane::report_stall(CollectiveItem& item, TimePoint now) {
@@ -188,7 +226,7 @@ void Lane::report_stall(CollectiveItem& item, TimePoint now) {
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - item.waiting_since);
   log_line(fmt::format("{}: waiting for rank {} for {} s",
                        describe(context(spec(item.call.op).name, item.sequence)),
-                       fmt::join(item.run.missing(), ", "), waited.count()));
+                       fmt::join(absent(item), ", "), waited.count()));
   item.next_report *= 2;
 }
 
