@@ -38,7 +38,10 @@ demo: release ## train a small network on Fashion-MNIST on RANKS=4 processes
 	$(call say,training a two-layer network on Fashion-MNIST with $(RANKS) ranks)
 	@build/release/src/cli/tutti run -n $(RANKS) --prefix "" -- build/release/examples/fashion_mnist --data $(DATA)
 
-test: deps ## build and run all tests
+test: deps ## build and run all tests, and those of the library once more under the sanitizers
+	@cmake/run_tests.sh $(JOBS) dev asan tsan
+
+check: deps ## build and run all tests once, without sanitizers
 	@cmake/run_tests.sh $(JOBS) dev
 
 sanitize: deps ## build and run unit, multi and sim tests under asan+ubsan and tsan
@@ -88,4 +91,4 @@ clean: ## remove everything that was built
 	$(call say,removing build/)
 	@rm -rf build
 
-.PHONY: help deps release demo test sanitize bench soak fuzz install package format tidy clean
+.PHONY: help deps release demo test check sanitize bench soak fuzz install package format tidy clean

@@ -5,7 +5,6 @@
 #include "engine/lane.hpp"
 #include "group/fork.hpp"
 #include "net/secret.hpp"
-#include "rendezvous/environment.hpp"
 #include "rendezvous/rendezvous.hpp"
 
 #include <tutti/error.hpp>
@@ -57,19 +56,18 @@ std::string record_of(const GroupPlan& plan) {
 
 }  // namespace
 
-ContextState::ContextState(const InitOptions& options, std::shared_ptr<Store> store, int rank,
-                           int world_size)
-    : rank_(rank), world_size_(world_size), user_store_(std::move(store)) {
+ContextState::ContextState(const InitOptions& options, std::shared_ptr<Store> store,
+                           const JobPlace& place)
+    : rank_(place.rank), world_size_(place.world_size), user_store_(std::move(store)) {
   const std::string transport = transport_choice(options);
   const auto timeout = options.timeout.value_or(kDefaultTimeout);
-  claim_ = claim_rank(
-      user_store_,
-      {.rank = rank, .world_size = world_size, .job_id = job_id_of(process_environment)});
+  claim_ =
+      claim_rank(user_store_, {.rank = rank_, .world_size = world_size_, .job_id = place.job_id});
   store_ = make_prefix_store(fmt::format("tutti/{}", claim_.incarnation()), user_store_);
   fabric_ = std::make_unique<Fabric>(
       FabricOptions{.store = make_prefix_store("start", store_),
-                    .rank = rank,
-                    .world_size = world_size,
+                    .rank = rank_,
+                    .world_size = world_size_,
                     .secret = job_secret(),
                     .transport = transport,
                     .local_address = local_address_of(user_store_),
@@ -85,7 +83,7 @@ ContextState::ContextState(const InitOptions& options, std::shared_ptr<Store> st
                  .options = {.deterministic = options.deterministic,
                              .algorithm = algorithm == nullptr ? "" : algorithm},
                  .timeout = timeout};
-  plan.ranks.resize(static_cast<std::size_t>(world_size));
+  plan.ranks.resize(static_cast<std::size_t>(world_size_));
   std::iota(plan.ranks.begin(), plan.ranks.end(), 0);
   plan.callers = plan.ranks;
   world_ = make_group(plan);

@@ -25,10 +25,18 @@ struct GroupPlan {
   std::chrono::milliseconds timeout{};
 };
 
+/// This process's place in its job.
+struct JobPlace {
+  int rank = -1;
+  int world_size = -1;
+  /// What the launcher calls the job; empty where the ranks found each other without a launcher.
+  std::string job_id{};
+};
+
 class ContextState {
  public:
   /// Joins the job: claims the rank, connects the fabric, makes the world group.
-  ContextState(const InitOptions& options, std::shared_ptr<Store> store, int rank, int world_size);
+  ContextState(const InitOptions& options, std::shared_ptr<Store> store, const JobPlace& place);
   ~ContextState();
   ContextState(const ContextState&) = delete;
   ContextState& operator=(const ContextState&) = delete;

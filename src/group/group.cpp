@@ -2,6 +2,7 @@
 #include "group/context_state.hpp"
 #include "group/group_state.hpp"
 #include "plan/select.hpp"
+#include "rendezvous/environment.hpp"
 #include "rendezvous/rendezvous.hpp"
 
 #include <tutti/collectives.hpp>
@@ -163,29 +164,30 @@ std::unique_ptr<Context> Context::create(const InitOptions& options) {
     checked_timeout(*options.timeout);
   }
   std::shared_ptr<Store> store = options.store;
-  int rank = options.rank;
-  int world_size = options.world_size;
+  JobPlace place{.rank = options.rank, .world_size = options.world_size};
   if (store) {
     if (!options.init_method.empty()) {
       throw InvalidArgument("init: both store and init_method were given; give one of them");
     }
-    if (rank < 0 || world_size <= 0 || rank >= world_size) {
+    if (place.rank < 0 || place.rank >= place.world_size) {
       throw InvalidArgument(
           fmt::format("init: with a store rank and world_size are needed, 0 <= rank < world_size; "
                       "given rank {}, world_size {}",
-                      rank, world_size));
+                      place.rank, place.world_size));
     }
   } else {
+    const std::string url = options.init_method.empty() ? "env://" : options.init_method;
     const RendezvousResult joined =
-        join_default({.url = options.init_method.empty() ? "env://" : options.init_method,
-                      .rank = rank,
-                      .world_size = world_size});
+        join_default({.url = url, .rank = place.rank, .world_size = place.world_size});
     store = joined.store;
-    rank = joined.rank;
-    world_size = joined.world_size;
+    place = {.rank = joined.rank, .world_size = joined.world_size};
+    // An explicit address may well join ranks of several launches.
+    if (url.starts_with("env:")) {
+      place.job_id = job_id_of(process_environment);
+    }
   }
   return std::unique_ptr<Context>(
-      new Context(std::make_unique<ContextState>(options, store, rank, world_size)));
+      new Context(std::make_unique<ContextState>(options, store, place)));
 }
 
 Group Context::world() const { return state_->world(); }

@@ -94,6 +94,7 @@ class Connector {
   Bits exchange_bits(const std::string& what, const std::string& own) {
     return exchange(what, own);
   }
+  std::optional<std::string> why_not_tried(const Card& theirs) const;
   void connect_to_lower();
   void greet_higher(const Bits& reached);
   void read_replies();
@@ -257,15 +258,24 @@ bool Connector::read_hello(int expected, int socket, Hello& hello) {
   return true;
 }
 
+/// Why two ranks do not even try to share memory; the same on both.
+std::optional<std::string> Connector::why_not_tried(const Card& theirs) const {
+  if (options_.transport == "tcp") {
+    return "transport tcp was asked for";
+  }
+  if (theirs.host_id != own_.host_id) {
+    return "TUTTI_HOST_ID differs";
+  }
+  return std::nullopt;
+}
+
 void Connector::connect_to_lower() {
   for (int low = 0; low < options_.rank; ++low) {
     const Card& card = cards_[static_cast<std::size_t>(low)];
     FabricPeer& entry = peer(low);
     char bit = '0';
-    if (options_.transport == "tcp") {
-      entry.reason = "transport tcp was asked for";
-    } else if (card.host_id != own_.host_id) {
-      entry.reason = "TUTTI_HOST_ID differs";
+    if (auto reason = why_not_tried(card)) {
+      entry.reason = *std::move(reason);
     } else if (auto socket = connect_abstract(card.name, deadline_)) {
       entry.socket = std::move(*socket);
       send_hello(low, entry.socket.get(), true);
@@ -283,7 +293,8 @@ void Connector::greet_higher(const Bits& reached) {
   for (int high = options_.rank + 1; high < options_.world_size; ++high) {
     expected += bit(reached, high, options_.rank) ? 1 : 0;
     if (!bit(reached, high, options_.rank)) {
-      peer(high).reason = "it could not reach our abstract socket";
+      peer(high).reason = why_not_tried(cards_[static_cast<std::size_t>(high)])
+                              .value_or("it could not reach our abstract socket");
     }
   }
   while (expected > 0) {
