@@ -2,17 +2,18 @@
 
 #include "base/clock.hpp"
 #include "base/limits.hpp"
+#include "base/log.hpp"
 #include "net/interface.hpp"
 #include "net/secret.hpp"
 #include "net/socket.hpp"
 #include "transport/hosts.hpp"
 #include "transport/publish.hpp"
 #include "transport/shm_link.hpp"
+#include "transport/start_exchange.hpp"
 
 #include <tutti/error.hpp>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -62,24 +63,37 @@ class Connector {
       : options_(options),
         segment_(segment),
         bell_(bell),
-        deadline_(Deadline::after(options.timeout)),
+        start_({.store = options.store,
+                .rank = options.rank,
+                .world_size = options.world_size,
+                .timeout = options.timeout}),
+        deadline_(start_.deadline()),
         size_(static_cast<std::size_t>(options.world_size)) {
     result_.peers.resize(size_);
   }
 
   FabricResult connect() {
-    prepare_segment();
-    exchange_cards();
-    connect_to_lower();
-    greet_higher(exchange_bits("reached", reached_));
-    read_replies();
-    mapped_ = exchange_bits("mapped", mapped_own_);
-    settle();
-    connect_over_tcp();
+    try {
+      join_all();
+    } catch (const Error& error) {
+      start_.tell_others(error);
+      throw;
+    }
     return std::move(result_);
   }
 
  private:
+  void join_all() {
+    prepare_segment();
+    exchange_cards();
+    connect_to_lower();
+    greet_higher(start_.exchange(kStartReached, reached_));
+    read_replies();
+    mapped_ = start_.exchange(kStartMapped, mapped_own_);
+    settle();
+    connect_over_tcp();
+  }
+
   using Bits = std::vector<std::string>;  // [rank] = one '0' or '1' per lower rank
 
   FabricPeer& peer(int rank) { return result_.peers[static_cast<std::size_t>(rank)]; }
@@ -90,10 +104,6 @@ class Connector {
 
   void prepare_segment();
   void exchange_cards();
-  std::vector<std::string> exchange(const std::string& what, const std::string& value);
-  Bits exchange_bits(const std::string& what, const std::string& own) {
-    return exchange(what, own);
-  }
   std::optional<std::string> why_not_tried(const Card& theirs) const;
   void connect_to_lower();
   void greet_higher(const Bits& reached);
@@ -107,6 +117,7 @@ class Connector {
   const FabricOptions& options_;
   Segment& segment_;
   int bell_;
+  StartExchange start_;
   Deadline deadline_;
   std::size_t size_;
   UniqueFd listener_{};
@@ -164,40 +175,23 @@ void Connector::prepare_segment() {
   mark.rank = options_.rank;
   std::copy(own_.token.begin(), own_.token.end(), mark.token.begin());
   std::memcpy(segment_.base() + segment_.allocate(sizeof mark), &mark, sizeof mark);
-  if (options_.transport != "tcp" && options_.world_size > 1) {
+  if (options_.transport == "tcp" || options_.world_size == 1) {
+    return;
+  }
+  if (segment_.why_private().empty()) {
     listener_ = listen_abstract(own_.name);
+  } else if (options_.transport == "shm") {
+    throw Unsupported(
+        fmt::format("transport shm was asked for, but there is no memory to share: {}",
+                    segment_.why_private()));
+  } else {
+    log_line(fmt::format("rank {} shares no memory and talks over TCP, which is slower: {}",
+                         options_.rank, segment_.why_private()));
   }
-}
-
-/// Publishes `value` under `what`/rank and returns everybody's.
-std::vector<std::string> Connector::exchange(const std::string& what, const std::string& value) {
-  std::vector<std::string> keys;
-  for (std::size_t r = 0; r < size_; ++r) {
-    keys.push_back(fmt::format("{}/{}", what, r));
-  }
-  options_.store->set(keys[static_cast<std::size_t>(options_.rank)], value);
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-      deadline_.left(std::chrono::steady_clock::now()));
-  try {
-    options_.store->wait(keys, std::max(left, std::chrono::milliseconds(1)));
-  } catch (const Timeout&) {
-    std::vector<std::size_t> missing;
-    for (std::size_t r = 0; r < size_; ++r) {
-      if (!options_.store->check(std::span(&keys[r], 1))) {
-        missing.push_back(r);
-      }
-    }
-    throw Timeout(
-        fmt::format("joining the job (rank {} of {}): no sign of rank {} at {} after {} ms; "
-                    "check that every rank was started",
-                    options_.rank, size_, fmt::join(missing, ", "), options_.store->describe(),
-                    options_.timeout.count()));
-  }
-  return options_.store->multi_get(keys);
 }
 
 void Connector::exchange_cards() {
-  const std::vector<std::string> texts = exchange("card", card_text(own_));
+  const std::vector<std::string> texts = start_.exchange(kStartCard, card_text(own_));
   result_.asymmetric = true;
   for (std::size_t r = 0; r < size_; ++r) {
     cards_.push_back(parse_card(texts[r], static_cast<int>(r)));
@@ -258,10 +252,13 @@ bool Connector::read_hello(int expected, int socket, Hello& hello) {
   return true;
 }
 
-/// Why two ranks do not even try to share memory; the same on both.
+/// Why two ranks do not even try to share memory. The same on both, unless it is about this rank's.
 std::optional<std::string> Connector::why_not_tried(const Card& theirs) const {
   if (options_.transport == "tcp") {
     return "transport tcp was asked for";
+  }
+  if (!segment_.why_private().empty()) {
+    return segment_.why_private();
   }
   if (theirs.host_id != own_.host_id) {
     return "TUTTI_HOST_ID differs";
@@ -351,27 +348,29 @@ void Connector::settle() {
 }
 
 void Connector::connect_over_tcp() {
-  int higher = 0;
-  bool needed = false;
+  std::vector<int> remote;
   for (int other = 0; other < options_.world_size; ++other) {
-    const bool remote = other != options_.rank && peer(other).segment == nullptr;
-    needed = needed || remote;
-    higher += remote && other > options_.rank ? 1 : 0;
+    if (other != options_.rank && peer(other).segment == nullptr) {
+      remote.push_back(other);
+    }
   }
-  if (!needed) {
+  if (remote.empty()) {
     return;
   }
+  const auto higher = static_cast<int>(std::count_if(
+      remote.begin(), remote.end(), [this](int other) { return other > options_.rank; }));
   const InterfaceAddress address = local_address_for(options_.interfaces, options_.local_address);
   UniqueFd listener;
+  std::string own = "none";
   if (higher > 0) {
     listener = listen_tcp(address.address, 0);
-    options_.store->set(fmt::format("tcp/{}", options_.rank), local_address(listener.get()).text());
+    own = local_address(listener.get()).text();
   }
-  for (int low = 0; low < options_.rank; ++low) {
-    if (peer(low).segment != nullptr) {
-      continue;
-    }
-    const std::string target = options_.store->get(fmt::format("tcp/{}", low));
+  start_.publish(kStartTcp, own);
+  // Also those that listen for nobody say that they have come this far.
+  const std::vector<std::string> addresses = start_.fetch(kStartTcp, remote);
+  for (std::size_t i = 0; i < remote.size() && remote[i] < options_.rank; ++i) {
+    const std::string& target = addresses[i];
     const std::size_t colon = target.rfind(':');
     std::uint16_t port = 0;
     std::from_chars(target.data() + colon + 1, target.data() + target.size(), port);
@@ -379,8 +378,8 @@ void Connector::connect_over_tcp() {
     authenticate(socket.get(), options_.secret, Role::client, deadline_);
     const std::int32_t rank = options_.rank;
     write_full(socket.get(), std::as_bytes(std::span(&rank, 1)), deadline_);
-    peer(low).tcp = std::move(socket);
-    peer(low).address = target;
+    peer(remote[i]).tcp = std::move(socket);
+    peer(remote[i]).address = target;
   }
   accept_tcp(listener.get(), higher);
 }

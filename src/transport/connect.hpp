@@ -4,7 +4,8 @@
 //   reached  which lower ranks' abstract sockets it could connect to
 //   mapped   with which of those both sides mapped the other's segment
 // After the last one every rank knows, alike, which pairs share memory; the others connect over
-// TCP. docs/wire.md, section "Start", has the bytes.
+// TCP, at the address under `tcp`. A rank that fails publishes "!" and the cause instead, so that
+// nobody waits for it. docs/wire.md, section "Start", has the bytes.
 #pragma once
 
 #include "base/unique_fd.hpp"
@@ -53,7 +54,8 @@ struct FabricResult {
   bool oversubscribed = false;  ///< of this rank's host
 };
 
-/// Collective. Throws Timeout naming the ranks that did not come, Unsupported if transport is "shm"
+/// Collective. Throws Timeout naming the ranks that did not come, PeerLost with the cause if one
+/// came and cannot join, Unsupported if transport is "shm"
 /// and a pair cannot share memory.
 FabricResult connect_fabric(const FabricOptions& options, Segment& segment, int bell);
 

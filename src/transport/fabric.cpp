@@ -4,6 +4,7 @@
 #include "base/limits.hpp"
 #include "transport/shm_link.hpp"
 #include "transport/tcp_link.hpp"
+#include "transport/team.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,6 +37,15 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+/// What a rank allocates until the world group is made: its mark, a message ring per peer, and the
+/// group's area. With that at hand no rank fails half way through the start.
+std::size_t first_bytes(int world_size) {
+  const auto peers = static_cast<std::size_t>(std::min(world_size, limits::kMaxLocalRanks) - 1);
+  return Segment::whole_pages(1) +
+         peers * Segment::whole_pages(ShmRing::footprint(limits::kMessageRingBytes)) +
+         Segment::whole_pages(sizeof(TeamArea));
+}
+
 void watch(int epoll, int fd, std::uint32_t events) {
   epoll_event event{};
   event.events = events;
@@ -53,7 +63,7 @@ void Sleeper::sleep(Duration limit) {
 
 Fabric::Fabric(FabricOptions options)
     : options_(std::move(options)),
-      segment_(Segment::create()),
+      segment_(Segment::create(first_bytes(options_.world_size))),
       peers_(static_cast<std::size_t>(options_.world_size)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   transport_ = std::make_unique<Transport>(options_.rank, options_.world_size, options_.on_fault);

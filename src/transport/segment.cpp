@@ -17,60 +17,63 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
 std::string reason(const char* what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
 
+/// Maps the file, or memory of this process's own if there is none.
 std::byte* reserve_and_map(int fd) {
+  const int kind = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
   void* base = ::mmap(nullptr, limits::kSegmentReserveBytes, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_NORESERVE, fd, 0);
+                      kind | MAP_NORESERVE, fd, 0);
   if (base == MAP_FAILED) {
     throw Unsupported(
-        fmt::format("shared memory cannot be used: {} (address space of {} bytes; see "
+        fmt::format("the memory of a rank cannot be mapped: {} (address space of {} bytes; see "
                     "ulimit -v)",
                     reason("mmap"), limits::kSegmentReserveBytes));
   }
   return static_cast<std::byte*>(base);
 }
 
-/// A file in /dev/shm that loses its name at once.
-UniqueFd open_unnamed_shm(std::string& why) {
+/// A file in /dev/shm without a name, in which `bytes` are claimed. Invalid, with the reason added
+/// to `why`, if there is no room.
+UniqueFd open_unnamed_shm(std::size_t bytes, std::string& why) {
   UniqueFd fd(::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600));
   if (!fd.valid()) {
     why += "; " + reason("open /dev/shm");
+    return fd;
+  }
+  if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)); error != 0) {
+    why += fmt::format("; /dev/shm has no room for {} bytes: {}", bytes, std::strerror(error));
+    fd.reset();
   }
   return fd;
 }
 
 }  // namespace
 
-Segment Segment::create() {
+Segment Segment::create(std::size_t first_bytes) {
   UniqueFd fd(::memfd_create("tutti", MFD_CLOEXEC));
   if (fd.valid()) {
-    std::byte* base = reserve_and_map(fd.get());
-    return {std::move(fd), base, false};
+    return Segment(std::move(fd));
   }
   std::string why = reason("memfd_create");
-  fd = open_unnamed_shm(why);
-  if (!fd.valid()) {
-    throw Unsupported("shared memory cannot be used: " + why);
+  fd = open_unnamed_shm(first_bytes, why);
+  Segment segment(std::move(fd));
+  segment.reserve_pages_ = segment.fd_.valid();
+  if (!segment.fd_.valid()) {
+    segment.why_private_ = why + "; allow memfd_create or enlarge /dev/shm";
   }
-  std::byte* base = reserve_and_map(fd.get());
-  return {std::move(fd), base, true};
+  return segment;
 }
 
-Segment Segment::map(UniqueFd fd) {
-  std::byte* base = reserve_and_map(fd.get());
-  return {std::move(fd), base, false};
-}
+Segment Segment::map(UniqueFd fd) { return Segment(std::move(fd)); }
 
-Segment::Segment(UniqueFd fd, std::byte* base, bool reserve_pages)
-    : fd_(std::move(fd)), base_(base), reserve_pages_(reserve_pages) {}
+Segment::Segment(UniqueFd fd) : fd_(std::move(fd)), base_(reserve_and_map(fd_.get())) {}
 
 Segment::Segment(Segment&& other) noexcept
     : fd_(std::move(other.fd_)),
       base_(std::exchange(other.base_, nullptr)),
       reserve_pages_(other.reserve_pages_),
+      why_private_(std::move(other.why_private_)),
       end_(other.end_),
       allocated_(other.allocated_),
       free_(std::move(other.free_)) {}
@@ -98,7 +101,7 @@ std::optional<std::size_t> Segment::take_free(std::size_t bytes) {
 
 std::size_t Segment::allocate(std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
-  bytes = (bytes + kPage - 1) / kPage * kPage;
+  bytes = whole_pages(bytes);
   std::size_t offset = end_;
   if (const auto reused = take_free(bytes)) {
     offset = *reused;
@@ -107,7 +110,8 @@ std::size_t Segment::allocate(std::size_t bytes) {
         fmt::format("shared memory is used up: {} bytes wanted, {} of {} in use; destroy "
                     "groups that are no longer needed",
                     bytes, allocated_, limits::kSegmentReserveBytes));
-  } else if (::ftruncate(fd_.get(), static_cast<off_t>(end_ + bytes)) != 0) {
+  } else if (fd_.valid() && !reserve_pages_ &&
+             ::ftruncate(fd_.get(), static_cast<off_t>(end_ + bytes)) != 0) {
     throw Unsupported(
         fmt::format("shared memory cannot grow by {} bytes: {}", bytes, std::strerror(errno)));
   } else {
@@ -130,11 +134,13 @@ std::size_t Segment::allocate(std::size_t bytes) {
 
 void Segment::release(std::size_t offset, std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
-  bytes = (bytes + kPage - 1) / kPage * kPage;
+  bytes = whole_pages(bytes);
   // Punching the pages out both returns the memory and makes the area read as zeros for its next
   // use.
-  if (::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                  static_cast<off_t>(bytes)) != 0) {
+  const int kept = fd_.valid() ? ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                             static_cast<off_t>(offset), static_cast<off_t>(bytes))
+                               : ::madvise(base_ + offset, bytes, MADV_DONTNEED);
+  if (kept != 0) {
     std::memset(base_ + offset, 0, bytes);
   }
   allocated_ -= bytes;

@@ -1,7 +1,8 @@
 // Segment: one rank's shared memory. The owner creates it, hands its descriptor to the ranks of its
 // host, and allocates areas in it; peers map the same file. A large address range is reserved once
 // and the file grows beneath it, so that a new group needs no new mapping. The memory has no name:
-// when the last process is gone, however it went, nothing is left.
+// when the last process is gone, however it went, nothing is left. A rank that may have no such
+// memory has a segment that nobody maps, and talks to its peers over TCP.
 #pragma once
 
 #include "base/unique_fd.hpp"
@@ -17,8 +18,10 @@ namespace tutti {
 
 class Segment {
  public:
-  /// A new, empty segment; throws Unsupported with the reasons if neither memfd nor /dev/shm works.
-  static Segment create();
+  /// A new, empty segment in which areas of `first_bytes` together will have room. Where neither
+  /// memfd nor /dev/shm gives that, the memory is this process's own: see why_private. Throws
+  /// Unsupported if there is no address space.
+  static Segment create(std::size_t first_bytes);
   /// Maps a segment that a peer created. Throws Unsupported if it cannot be mapped.
   static Segment map(UniqueFd fd);
 
@@ -30,6 +33,13 @@ class Segment {
 
   std::byte* base() const { return base_; }
   int fd() const { return fd_.get(); }
+  /// Why no peer can map this memory; empty if they can.
+  const std::string& why_private() const { return why_private_; }
+
+  /// What an area of `bytes` takes.
+  static constexpr std::size_t whole_pages(std::size_t bytes) {
+    return (bytes + kPage - 1) / kPage * kPage;
+  }
 
   /// Owner: a zeroed area, page aligned. Throws Unsupported naming the size when there is no room.
   std::size_t allocate(std::size_t bytes);
@@ -39,13 +49,16 @@ class Segment {
   std::size_t allocated() const;
 
  private:
-  Segment(UniqueFd fd, std::byte* base, bool reserve_pages);
+  static constexpr std::size_t kPage = 4096;
+
+  explicit Segment(UniqueFd fd);
   std::optional<std::size_t> take_free(std::size_t bytes);
 
   UniqueFd fd_;
   std::byte* base_ = nullptr;
   bool reserve_pages_ = false;  ///< /dev/shm can be full: claim pages before they are touched
-  std::size_t end_ = 0;         ///< of the file; guarded by mutex_, as all below
+  std::string why_private_{};
+  std::size_t end_ = 0;  ///< of the areas; guarded by mutex_, as all below
   std::size_t allocated_ = 0;
   std::map<std::size_t, std::size_t> free_{};  ///< offset -> bytes
   mutable std::mutex mutex_;

@@ -93,7 +93,7 @@ ProcessRanks::ProcessRanks(ProcessRanksOptions options, Body body)
       deadline_(Deadline::after(options_.limit)),
       ranks_(static_cast<std::size_t>(options_.size)) {
   std::uint16_t port = 0;
-  UniqueFd listener = listen_on_loopback(port);
+  listener_ = listen_on_loopback(port);
   std::fflush(nullptr);  // or the ranks would print it again
   for (int rank = 0; rank < options_.size; ++rank) {
     fork_rank(rank, port, body);
@@ -101,7 +101,7 @@ ProcessRanks::ProcessRanks(ProcessRanksOptions options, Body body)
   store_ = TCPStore::open({.host = kLoopback,
                            .port = port,
                            .is_server = true,
-                           .listen_fd = listener.release(),
+                           .listen_fd = listener_.release(),
                            .secret = ""});
 }
 
@@ -123,6 +123,7 @@ void ProcessRanks::fork_rank(int rank, std::uint16_t port, const Body& body) {
   slot.pid = ::fork();
   ensure(slot.pid >= 0, "a rank can be forked");
   if (slot.pid == 0) {
+    listener_.reset();
     for (Rank& older : ranks_) {
       older.pipe.reset();
       older.process.reset();
@@ -144,10 +145,14 @@ void ProcessRanks::run_rank(int rank, std::uint16_t port, int pipe, const Body& 
       options_.prepare(rank);
     }
     InitOptions init = options_.init;
-    init.store = TCPStore::open({.host = kLoopback, .port = port, .secret = ""});
-    reporter.store_ = init.store->clone();
-    init.rank = rank;
-    init.world_size = options_.size;
+    if (init.init_method.empty()) {
+      init.store = TCPStore::open({.host = kLoopback, .port = port, .secret = ""});
+      reporter.store_ = init.store->clone();
+    }
+    const Seat seat = options_.seats.empty() ? Seat{.rank = rank, .size = options_.size}
+                                             : options_.seats[static_cast<std::size_t>(rank)];
+    init.rank = seat.rank;
+    init.world_size = seat.size;
     const std::unique_ptr<Context> context = Context::create(init);
     status = kStatusThrew;
     reporter.write('r', body(*context, reporter));

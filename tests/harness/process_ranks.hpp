@@ -5,6 +5,7 @@
 
 #include "base/clock.hpp"
 #include "base/unique_fd.hpp"
+#include "plan/seat.hpp"
 
 #include <tutti/tutti.hpp>
 
@@ -41,7 +42,12 @@ class Reporter {
 
 struct ProcessRanksOptions {
   int size = 2;
-  InitOptions init{};  ///< store, rank and world_size are filled in
+  /// rank and world_size are filled in, and the store unless an init_method is given: then the
+  /// ranks meet there, and Reporter::store is not to be used.
+  InitOptions init{};
+  /// What each process says it is; empty: process i is rank i of `size`. "Rank" below is then the
+  /// number of the process.
+  std::vector<Seat> seats{};
   /// After it ranks that have not ended are killed and reported as How::hang.
   std::chrono::milliseconds limit{60'000};
   /// Runs in the rank's process before it joins: environment variables and the like.
@@ -111,6 +117,7 @@ class ProcessRanks {
   ProcessRanksOptions options_;
   Deadline deadline_;
   std::vector<Rank> ranks_{};
+  UniqueFd listener_{};  ///< of the store, until that takes it over
   std::shared_ptr<TCPStore> store_{};
 };
 
