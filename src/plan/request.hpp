@@ -9,6 +9,7 @@
 #include <tutti/options.hpp>
 #include <tutti/tensor.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <complex>
@@ -49,6 +50,20 @@ struct BlockView {
 class BlockList {
  public:
   static constexpr std::size_t kInline = 16;
+
+  // Written out so that neither making nor copying a list touches blocks it does not hold: lists
+  // are made and copied in every call.
+  BlockList() {}
+  BlockList(const BlockList& other) { *this = other; }
+  BlockList& operator=(const BlockList& other) {
+    size_ = other.size_;
+    if (size_ <= kInline) {
+      std::copy_n(other.inline_.begin(), size_, inline_.begin());
+    } else {
+      more_ = other.more_;
+    }
+    return *this;
+  }
 
   void clear() { size_ = 0; }
   void push_back(const BlockView& block) {
