@@ -18,6 +18,9 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual const std::string& name() const = 0;
+  /// Runs the collective if it is the last one once more, so that nothing has to be looked at
+  /// again; false if it is not, and then nothing has happened.
+  virtual bool repeat(const Request& request) = 0;
   /// Runs a collective to its end; throws its failure.
   virtual void run(const Request& request, const Call& call) = 0;
   /// Starts a collective and returns at once.

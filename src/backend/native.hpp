@@ -14,6 +14,7 @@ class NativeBackend final : public Backend {
  public:
   explicit NativeBackend(std::shared_ptr<Lane> lane) : lane_(std::move(lane)) {}
   const std::string& name() const override { return name_; }
+  bool repeat(const Request& request) override { return lane_->repeat(request); }
   void run(const Request& request, const Call& call) override { lane_->run(request, call); }
   std::shared_ptr<WorkState> start(const Request& request, const Call& call) override {
     return lane_->start(request, call);

@@ -26,6 +26,7 @@ void CollectiveRun::start(Place& place, const Selection& selection, const Call& 
   call_ = &call;
   is_direct_ = selection.kind == Selection::Kind::direct;
   const int root = std::max(call.root, 0);
+  generation_ = place.plans.generation();
   if (is_direct_) {
     const DirectPlan& plan = place.plans.direct(call.op, selection.protocol, place.team->seat(),
                                                 root, selection.lookahead);
@@ -40,6 +41,14 @@ void CollectiveRun::start(Place& place, const Selection& selection, const Call& 
           : place.plans.message(*selection.algorithm, place.seat, root);
   message_.start(place.fabric->transport(), plan, call, place.seat, place.members,
                  {place.group, collective_tag(call.history, sequence)});
+}
+
+bool CollectiveRun::rewind() {
+  if (!is_direct_ || generation_ != place_->plans.generation()) {
+    return false;
+  }
+  direct_.rewind();
+  return true;
 }
 
 bool CollectiveRun::advance() {

@@ -43,9 +43,14 @@ class CollectiveRun {
  public:
   /// `call` stays in place until the run ended.
   void start(Place& place, const Selection& selection, const Call& call, std::uint64_t sequence);
+  /// The same call once more, if nothing has to be looked up for it; false: start() it.
+  bool rewind();
   /// True when it ended, well or not.
   bool advance();
   const Obstacle& obstacle() const { return obstacle_; }
+  bool failed() const {
+    return is_direct_ ? direct_.mismatched() : message_.failure().kind != RunFailure::Kind::none;
+  }
   /// Set when it ended badly: a mismatch or a lost peer, worded with `context`.
   std::optional<Failure> failure(const OpContext& context) const;
   /// On a slow look: whether some rank called something else, or one this rank waits for is gone.
@@ -66,6 +71,7 @@ class CollectiveRun {
   DirectRun direct_{};
   MessageRun message_{};
   Obstacle obstacle_{};
+  std::uint64_t generation_ = 0;  ///< of the plans when this one was looked up
 };
 
 }  // namespace tutti

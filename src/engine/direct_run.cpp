@@ -62,17 +62,12 @@ void DirectRun::start(Team& team, TeamState& state, const DirectPlan& plan, cons
                  std::max(sizes.segment / pieces / kLineBytes * kLineBytes, kLineBytes));
     segments_ = (total_ + segment_bytes_ - 1) / segment_bytes_;
     sub_stride_ = segment_bytes_;
-    const std::size_t slot_bytes = segment_bytes_ * pieces;
+    slot_bytes_ = segment_bytes_ * pieces;
     slots_ = static_cast<std::uint32_t>(
-        std::min(std::min(sizes.ring, kRingBytes) / slot_bytes, kMaxRingSlots));
+        std::min(std::min(sizes.ring, kRingBytes) / slot_bytes_, kMaxRingSlots));
     // Segment t + slots_ needs everybody's post of iteration t + lag + 1, made before they need it.
     ensure(slots_ >= static_cast<std::uint32_t>(plan.lag) + 2,
            "the ring holds the segments in flight");
-    if (state.slot_bytes != slot_bytes) {
-      // Another division of the ring: every slot is free once all have ended all earlier calls.
-      state.slot_bytes = slot_bytes;
-      state.last_use.fill({.progress = state.base});
-    }
   } else {
     segment_bytes_ = total_;
     sub_stride_ = total_;
@@ -83,13 +78,22 @@ void DirectRun::start(Team& team, TeamState& state, const DirectPlan& plan, cons
                     : segments_;
   output_store_ =
       sizes.streaming != 0 && total_ >= sizes.streaming ? StoreType::streaming : StoreType::cached;
+  met_.resize(size, 0);
+  rewind();
+}
+
+void DirectRun::rewind() {
+  if (plan_->protocol == Protocol::staged && state_->slot_bytes != slot_bytes_) {
+    // Another division of the ring: every slot is free once all have ended all earlier calls.
+    state_->slot_bytes = slot_bytes_;
+    state_->last_use.fill({.progress = state_->base});
+  }
   iteration_ = 0;
   step_ = 0;
   peer_ = 0;
   entered_ = false;
   arrived_ = false;
   mismatch_seat_ = kNone;
-  met_.resize(size, 0);
 }
 
 bool DirectRun::advance() {

@@ -68,6 +68,8 @@ class DirectRun {
   /// the blocks of this stage. Nothing has been published yet.
   void start(Team& team, TeamState& state, const DirectPlan& plan, const Call& call,
              const Sizes& sizes);
+  /// The same call once more: as start() with the same arguments, but nothing is looked up.
+  void rewind();
   /// Runs on; true when done, false when blocked() says for what.
   bool advance();
   const Blocked& blocked() const { return blocked_; }
@@ -143,6 +145,7 @@ class DirectRun {
   std::size_t prefix_ = 0;  ///< bytes before the data in a call slot (premul factor)
   std::uint32_t slots_ = 1;
   std::size_t sub_stride_ = 0;  ///< distance of the pieces in a slot
+  std::size_t slot_bytes_ = 0;  ///< staged: of the whole slot
   StoreType output_store_ = StoreType::cached;
   bool entered_ = false;
   bool arrived_ = false;

@@ -49,12 +49,11 @@ void Lane::refuse_if_failed(std::string_view op) const {
   }
 }
 
-/// The operation takes its place in the order of the group.
-void Lane::begin(CollectiveItem& item, const Request& request, const Call& call) {
+/// The operation takes its place in the order of the group. Its call is there already.
+void Lane::begin(CollectiveItem& item, const Request& request) {
   item.request = request;
-  item.call = call;
   item.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
-  call_history_ = extend_history(call_history_, call.fingerprint);
+  call_history_ = extend_history(call_history_, item.call.fingerprint);
   item.call.history = call_history_;
   item.timeout = request.timeout.value_or(timeout());
   item.deadline.reset();
@@ -62,19 +61,36 @@ void Lane::begin(CollectiveItem& item, const Request& request, const Call& call)
   item.started = false;
 }
 
+bool Lane::repeat(const Request& request) {
+  if (queued_.load(std::memory_order_acquire) != 0 || failed_.load(std::memory_order_acquire) ||
+      engine_.abandoned() || !try_take_seat()) {
+    return false;
+  }
+  if (queued_.load(std::memory_order_acquire) != 0 || !last_quiet_.is(request) ||
+      !quiet_item_.run.rewind()) {
+    leave_seat();
+    return false;
+  }
+  begin(quiet_item_, request);
+  quiet_item_.started = true;
+  remember(quiet_item_);
+  run_quiet(quiet_item_);
+  return true;
+}
+
 void Lane::run(const Request& request, const Call& call) {
   refuse_if_failed(spec(request.op).name);
   if (queued_.load(std::memory_order_acquire) == 0 && try_take_seat()) {
     if (queued_.load(std::memory_order_acquire) == 0) {
       CollectiveItem& item = quiet_item_;
-      begin(item, request, call);
-      run_to_end(item);
-      if (item.failure) [[unlikely]] {
-        const Failure failure = *item.failure;
-        leave_seat();
-        raise(failure);
+      last_quiet_.forget();
+      item.call = call;
+      begin(item, request);
+      start_run(item);
+      if (!item.staging.used()) {
+        last_quiet_.note(request);
       }
-      leave_seat();
+      run_quiet(item);
       return;
     }
     leave_seat();
@@ -82,7 +98,8 @@ void Lane::run(const Request& request, const Call& call) {
   auto item = std::make_shared<CollectiveItem>();
   {
     const std::scoped_lock lock(queue_mutex_);
-    begin(*item, request, call);
+    item->call = call;
+    begin(*item, request);
     queue_.push_back(item);
     queued_.fetch_add(1, std::memory_order_release);
   }
@@ -99,7 +116,8 @@ std::shared_ptr<WorkState> Lane::start(const Request& request, const Call& call)
   std::shared_ptr<WorkState> work;
   {
     const std::scoped_lock lock(queue_mutex_);
-    begin(*item, request, call);
+    item->call = call;
+    begin(*item, request);
     work = std::make_shared<WorkState>(shared_from_this(), std::string(op), item->sequence);
     const bool in_place = request.in.data() == request.out.data();
     work->hold(in_place ? std::vector<Tensor>{}
@@ -176,8 +194,6 @@ void Lane::run_queued(CollectiveItem& item) {
     return;
   }
   if (!item.started) {
-    item.started = true;
-    item.staging.prepare(item.request, place_->seat, item.call);
     start_run(item);
   }
   if (item.run.advance()) {
@@ -187,6 +203,8 @@ void Lane::run_queued(CollectiveItem& item) {
 }
 
 void Lane::start_run(CollectiveItem& item) {
+  item.started = true;
+  item.staging.prepare(item.request, place_->seat, item.call);
   remember(item);
   place_->plans.trim();
   std::size_t largest = 0;
@@ -218,9 +236,9 @@ void Lane::start_run(CollectiveItem& item) {
 
 /// The run ended: words its failure, or hands the results over.
 void Lane::finish(CollectiveItem& item) {
-  const OpContext op = context(spec(item.call.op).name, item.sequence);
-  item.failure = item.run.failure(op);
-  if (item.failure) {
+  if (item.run.failed()) [[unlikely]] {
+    const OpContext op = context(spec(item.call.op).name, item.sequence);
+    item.failure = item.run.failure(op);
     if (const auto fault = fault_of_team(op)) {
       item.failure = fault;  // whoever failed first knows best
     }
@@ -231,10 +249,20 @@ void Lane::finish(CollectiveItem& item) {
   item.staging.finish();
 }
 
+/// Runs the started item to its end, leaves the driver's seat, and throws its failure.
+void Lane::run_quiet(CollectiveItem& item) {
+  run_to_end(item);
+  if (!item.failure) [[likely]] {
+    leave_seat();
+    return;
+  }
+  last_quiet_.forget();
+  const Failure failure = *item.failure;
+  leave_seat();
+  raise(failure);
+}
+
 void Lane::run_to_end(CollectiveItem& item) {
-  item.started = true;
-  item.staging.prepare(item.request, place_->seat, item.call);
-  start_run(item);
   if (!item.run.advance()) {
     Backoff backoff(fabric_.wait_policy(), load_);
     do {

@@ -11,6 +11,7 @@
 
 #include "engine/collective_run.hpp"
 #include "engine/message_item.hpp"
+#include "engine/repeat.hpp"
 #include "engine/staging.hpp"
 #include "engine/work.hpp"
 #include "plan/request.hpp"
@@ -65,6 +66,9 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
 
   // `call` is what validate() made of `request`; both are read before the function returns.
 
+  /// Runs `request` to its end if it is the same call as the last one and nothing else is going on;
+  /// false: nothing has happened, take the long way.
+  bool repeat(const Request& request);
   /// Runs a collective to its end in this thread; throws its failure.
   void run(const Request& request, const Call& call);
   /// Starts a collective; returns at once.
@@ -109,7 +113,8 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
  private:
   OpContext context(std::string_view op, std::uint64_t sequence) const;
   void refuse_if_failed(std::string_view op) const;
-  void begin(CollectiveItem& item, const Request& request, const Call& call);
+  void begin(CollectiveItem& item, const Request& request);
+  void run_quiet(CollectiveItem& item);
   void start_run(CollectiveItem& item);
   void finish(CollectiveItem& item);
   bool try_take_seat() { return !driver_.exchange(true, std::memory_order_acquire); }
@@ -136,9 +141,11 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
 
   std::shared_ptr<MessageItem> make_transfer(const Request& request, const Call& call);
   std::shared_ptr<MessageItem> transfer_of(const WorkState& state);
+  void launch(const std::shared_ptr<MessageItem>& item);
   bool settle(MessageItem& item);
   void conclude(MessageItem& item, TransferState state);
   void abort_transfer(MessageItem& item, const Failure& failure);
+  void abort_with_group(MessageItem& item);
   bool settle_messages();
   Duration look_at(MessageItem& item, TimePoint now);
   void cancel_messages();
@@ -167,6 +174,7 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   ForeignLoad load_{};  // driver only
   Thresholds thresholds_{};
   CollectiveItem quiet_item_{};  // driver only
+  Repeat last_quiet_{};          // driver only: the call in quiet_item_
   std::mutex queue_mutex_;
   std::deque<std::shared_ptr<CollectiveItem>> queue_{};
   std::atomic<std::size_t> queued_{0};

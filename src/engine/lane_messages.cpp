@@ -61,22 +61,30 @@ std::shared_ptr<MessageItem> Lane::make_transfer(const Request& request, const C
   return item;
 }
 
+/// Gives the message to the transport, then makes it known to whoever looks after messages.
+void Lane::launch(const std::shared_ptr<MessageItem>& item) {
+  if (item->op == Op::send) {
+    fabric_.transport().send(item->send);
+  } else {
+    fabric_.transport().recv(item->recv);
+  }
+  {
+    const std::scoped_lock lock(messages_mutex_);
+    messages_.push_back(item);
+    message_count_.fetch_add(1, std::memory_order_release);
+  }
+  if (failed_.load(std::memory_order_acquire)) {
+    abort_with_group(*item);  // the group may have failed before the message could be seen
+  }
+}
+
 std::shared_ptr<WorkState> Lane::start_transfer(const Request& request, const Call& call) {
   auto item = make_transfer(request, call);
   auto work =
       std::make_shared<WorkState>(shared_from_this(), std::string(op_name(*item)), item->sequence);
   work->hold({}, {item->tensor});
   item->work = work;
-  {
-    const std::scoped_lock lock(messages_mutex_);
-    messages_.push_back(item);
-    message_count_.fetch_add(1, std::memory_order_release);
-  }
-  if (item->op == Op::send) {
-    fabric_.transport().send(item->send);
-  } else {
-    fabric_.transport().recv(item->recv);
-  }
+  launch(item);
   if (!settle(*item)) {
     engine_.kick();
   }
@@ -85,16 +93,7 @@ std::shared_ptr<WorkState> Lane::start_transfer(const Request& request, const Ca
 
 int Lane::transfer(const Request& request, const Call& call) {
   auto item = make_transfer(request, call);
-  {
-    const std::scoped_lock lock(messages_mutex_);
-    messages_.push_back(item);
-    message_count_.fetch_add(1, std::memory_order_release);
-  }
-  if (item->op == Op::send) {
-    fabric_.transport().send(item->send);
-  } else {
-    fabric_.transport().recv(item->recv);
-  }
+  launch(item);
   await_transfer(*item, std::nullopt);
   if (item->failure) {
     raise(*item->failure);
@@ -107,10 +106,10 @@ bool Lane::settle(MessageItem& item) {
   if (item.ended.load(std::memory_order_acquire)) {
     return true;
   }
-  const TransferState state = item.state();
-  if (state == TransferState::active && !item.failure_set.load(std::memory_order_acquire)) {
+  if (!item.is_over()) {
     return false;
   }
+  const TransferState state = item.state();
   std::shared_ptr<MessageItem> self;
   {
     const std::scoped_lock lock(item.settle_mutex);
@@ -175,8 +174,7 @@ bool Lane::settle_messages() {
   {
     const std::scoped_lock lock(messages_mutex_);
     for (const auto& item : messages_) {
-      if (item->state() != TransferState::active ||
-          item->failure_set.load(std::memory_order_acquire)) {
+      if (item->is_over()) {
         over.push_back(item);
       }
     }
@@ -221,13 +219,17 @@ void Lane::cancel_messages() {
     const std::scoped_lock lock(messages_mutex_);
     pending.assign(messages_.begin(), messages_.end());
   }
-  const std::optional<Failure> cause = failure();
   for (const auto& item : pending) {
-    Failure failure = cause.value_or(Failure{});
-    failure.text = fmt::format("{}: the group has failed: {}",
-                               describe(context(op_name(*item), item->sequence)), failure.text);
-    abort_transfer(*item, failure);
+    abort_with_group(*item);
   }
+}
+
+/// The group has failed: so does the message, and says so.
+void Lane::abort_with_group(MessageItem& item) {
+  Failure cause = failure().value_or(Failure{});
+  cause.text = fmt::format("{}: the group has failed: {}",
+                           describe(context(op_name(item), item.sequence)), cause.text);
+  abort_transfer(item, cause);
 }
 
 /// Looks at what can end the wait for a message badly. Returns the time left until its deadline.
@@ -284,8 +286,7 @@ bool Lane::await_transfer(MessageItem& item, std::optional<Deadline> deadline) {
     fabric_.look_at_peers();
     const Duration left = look_at(item, now);
     if (failed_.load(std::memory_order_acquire)) {
-      const Failure cause = failure().value_or(Failure{});
-      abort_transfer(item, cause);
+      abort_with_group(item);
       continue;
     }
     if (queued_.load(std::memory_order_acquire) != 0) {
@@ -293,7 +294,7 @@ bool Lane::await_transfer(MessageItem& item, std::optional<Deadline> deadline) {
     }
     auto sleeper = fabric_.lease_sleeper();
     if (fabric_.wait_policy().sleep && fabric_.transport().arm() && !fabric_.transport().poll() &&
-        item.state() == TransferState::active && !item.ended.load(std::memory_order_acquire)) {
+        !item.is_over() && !item.ended.load(std::memory_order_acquire)) {
       const Duration limit = deadline ? deadline->left(now) : Duration(limits::kSleepSlice);
       sleeper->sleep(std::min<Duration>({limits::kSleepSlice, limit, left}));
     } else if (!fabric_.wait_policy().sleep) {

@@ -40,6 +40,12 @@ struct MessageItem {
   TransferState state() const {
     return (op == Op::send ? send.state : recv.state).load(std::memory_order_acquire);
   }
+  /// Whether there is a verdict. An op that was taken back is idle until its failure is set.
+  bool is_over() const {
+    const TransferState now = state();
+    return (now != TransferState::active && now != TransferState::idle) ||
+           failure_set.load(std::memory_order_acquire);
+  }
 };
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include "plan/hierarchy.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 
 namespace tutti {
@@ -51,12 +52,16 @@ class PlanCache {
         .plan;
   }
 
+  /// Plans stay where they are until it changes.
+  std::uint64_t generation() const { return generation_; }
+
   /// Between two operations: keeps the memory bounded whatever roots are used.
   void trim() {
     if (direct_.size() + message_.size() + two_level_.size() > kMaxPlans) {
       direct_.clear();
       message_.clear();
       two_level_.clear();
+      ++generation_;
     }
   }
 
@@ -85,6 +90,7 @@ class PlanCache {
   std::deque<DirectEntry> direct_{};  // deques: a plan in use stays where it is
   std::deque<MessageEntry> message_{};
   std::deque<TwoLevelEntry> two_level_{};
+  std::uint64_t generation_ = 0;
 };
 
 }  // namespace tutti

@@ -46,7 +46,11 @@ Call GroupState::validated(const Request& request) const {
 void GroupState::check(const Request& request) const { validated(request); }
 
 void GroupState::submit(const Request& request) {
-  const Call call = validated(request);  // first: it also refuses non-members
+  lane();  // refuses non-members and destroyed groups
+  if (backend_->repeat(request)) {
+    return;
+  }
+  const Call call = validated(request);
   backend_->run(request, call);
 }
 

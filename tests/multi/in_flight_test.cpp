@@ -1,0 +1,121 @@
+// Many operations at once: the caller's thread, waiting threads and the background thread all move
+// them on, and whoever is first must not be taken in by what the others have only begun.
+#include "harness/thread_ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+class InFlight : public ::testing::TestWithParam<std::string> {
+ protected:
+  static InitOptions options() {
+    InitOptions init;
+    init.transport = GetParam();
+    return init;
+  }
+};
+
+Tensor number(std::int64_t value) {
+  return Tensor::full({1}, static_cast<double>(value), DType::i64);
+}
+
+TEST_P(InFlight, WindowsOfMessagesArriveInOrder) {
+  constexpr int kWindows = 300;
+  constexpr int kWindow = 16;
+  testing::run_thread_ranks(
+      2,
+      [](Context& context) {
+        Group group = context.world();
+        const int peer = 1 - group.rank();
+        for (int w = 0; w < kWindows; ++w) {
+          std::vector<Tensor> received;
+          std::vector<Work> works;
+          for (int i = 0; i < kWindow; ++i) {
+            works.push_back(isend(group, number(w * kWindow + i), peer));
+            received.push_back(number(-1));
+            works.push_back(irecv(group, received.back(), peer));
+          }
+          for (const Work& work : works) {
+            work.wait();
+          }
+          for (int i = 0; i < kWindow; ++i) {
+            ASSERT_EQ(received[static_cast<std::size_t>(i)].item(), w * kWindow + i);
+          }
+        }
+      },
+      options());
+}
+
+TEST_P(InFlight, MessagesAndCollectivesOfSeveralThreadsGoBesideEachOther) {
+  constexpr int kRounds = 200;
+  testing::run_thread_ranks(
+      2,
+      [](Context& context) {
+        Group messages = context.new_group();
+        Group sums = context.new_group();
+        const int peer = 1 - messages.rank();
+        std::thread other([&] {
+          for (int i = 0; i < kRounds; ++i) {
+            const Tensor tensor = number(i);
+            const Work work = async::all_reduce(sums, tensor);
+            if (i % 3 == 0) {
+              all_reduce(sums, number(1));  // queues behind
+            }
+            work.wait();
+            ASSERT_EQ(tensor.item(), 2 * i);
+          }
+        });
+        for (int i = 0; i < kRounds; ++i) {
+          const Work sent = isend(messages, number(i), peer);
+          const Tensor got = number(-1);
+          recv(messages, got, peer);
+          sent.wait();
+          ASSERT_EQ(got.item(), i);
+        }
+        other.join();
+      },
+      options());
+}
+
+TEST_P(InFlight, TheSameCallOverAndOverMayChangeItsTensorInBetween) {
+  testing::run_thread_ranks(
+      3,
+      [](Context& context) {
+        Group group = context.world();
+        for (int i = 0; i < 50; ++i) {
+          const Tensor tensor = Tensor::full({i % 7 + 1}, i, i % 2 == 0 ? DType::f32 : DType::i32);
+          for (int k = 0; k < 3; ++k) {
+            all_reduce(group, tensor, {.op = ReduceOp::max});
+            broadcast(group, tensor, i % 3);
+            broadcast(group, tensor, i % 3);
+          }
+          ASSERT_EQ(tensor.to_vector(),
+                    std::vector<double>(static_cast<std::size_t>(i % 7 + 1), i));
+          if (i % 10 == 0) {
+            async::all_reduce(group, tensor).wait();
+          }
+        }
+        // A call like the last one but for what it may not be.
+        const Tensor wide = Tensor::zeros({4, 4});
+        all_reduce(group, wide);
+        const Tensor column = wide.select(1, 2);
+        all_reduce(group, column);
+        all_reduce(group, column);
+        EXPECT_THROW(all_reduce(group, wide, {.op = ReduceOp::band}), InvalidArgument);
+        EXPECT_THROW(all_reduce(group, wide, {.timeout = std::chrono::milliseconds(0)}),
+                     InvalidArgument);
+        all_reduce(group, wide);
+      },
+      options());
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, InFlight, ::testing::Values("shm", "tcp"),
+                         [](const auto& param) { return param.param; });
+
+}  // namespace
+}  // namespace tutti
