@@ -4,11 +4,16 @@
 #include "engine/lane.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tutti {
 namespace {
 
 constexpr std::size_t kMaxEarlyFaults = 1024;
+// Most asynchronous work is waited for soon after it was started; then the waiting thread moves it
+// on, and a background thread at the same work would only be in its way. So that one comes later.
+constexpr std::chrono::microseconds kNap{100};
+constexpr int kIdleNaps = 50;  // without work; then it sleeps until it is kicked
 
 }  // namespace
 
@@ -77,6 +82,15 @@ void Engine::on_fault(int, std::uint64_t group, const Failure& failure) {
 }
 
 void Engine::kick() {
+  switch (rest_.load(std::memory_order_seq_cst)) {
+    case Rest::none:
+      return;
+    case Rest::bell:
+      fabric_.ring_own_bell();
+      return;
+    case Rest::deep:
+      break;
+  }
   const std::scoped_lock lock(mutex_);
   if (stopping_) {
     return;
@@ -108,27 +122,52 @@ void Engine::abandon() {
 }
 
 void Engine::run() {
+  while (!stopping_) {
+    await_kick();
+    attend();
+  }
+}
+
+void Engine::await_kick() {
+  rest_.store(Rest::deep, std::memory_order_seq_cst);
+  if (busy_lanes().empty()) {
+    std::unique_lock lock(mutex_);
+    work_.wait(lock, [this] { return kicked_ || stopping_; });
+    kicked_ = false;
+  }
+  rest_.store(Rest::none, std::memory_order_seq_cst);
+}
+
+/// Moves on what nobody waits for, until there has been nothing to do for a while.
+void Engine::attend() {
   ForeignLoad load;
   Backoff backoff(fabric_.wait_policy(), load);
-  for (;;) {
-    std::vector<std::shared_ptr<Lane>> busy = lanes();
-    std::erase_if(busy, [](const auto& lane) { return !lane->has_work(); });
-    {
-      std::unique_lock lock(mutex_);
-      if (busy.empty() && !kicked_ && !stopping_) {
-        work_.wait(lock);
-      }
-      if (stopping_) {
-        return;
-      }
-      kicked_ = false;
-    }
-    if (poll(busy)) {
+  for (int idle = 0; idle < kIdleNaps && !stopping_;) {
+    std::vector<std::shared_ptr<Lane>> busy = busy_lanes();
+    idle = busy.empty() ? idle + 1 : 0;
+    // Every lane is asked: the answer is about the time since the last question.
+    const auto attended =
+        std::ranges::count_if(busy, [](const auto& lane) { return lane->attended(); });
+    if (attended == std::ssize(busy)) {
+      backoff.restart();
+      nap();
+    } else if (poll(busy)) {
       backoff.restart();
     } else if (!backoff.pause()) {
       sleep(busy);
     }
   }
+}
+
+void Engine::nap() {
+  std::unique_lock lock(mutex_);
+  work_.wait_for(lock, kNap, [this] { return stopping_.load(); });
+}
+
+std::vector<std::shared_ptr<Lane>> Engine::busy_lanes() {
+  std::vector<std::shared_ptr<Lane>> busy = lanes();
+  std::erase_if(busy, [](const auto& lane) { return !lane->has_work(); });
+  return busy;
 }
 
 bool Engine::poll(const std::vector<std::shared_ptr<Lane>>& busy) {
@@ -140,9 +179,7 @@ bool Engine::poll(const std::vector<std::shared_ptr<Lane>>& busy) {
 }
 
 void Engine::sleep(const std::vector<std::shared_ptr<Lane>>& busy) {
-  if (busy.empty()) {
-    return;
-  }
+  rest_.store(Rest::bell, std::memory_order_seq_cst);
   fabric_.look_at_peers();
   for (const auto& lane : busy) {
     lane->look_around();
@@ -154,6 +191,7 @@ void Engine::sleep(const std::vector<std::shared_ptr<Lane>>& busy) {
     sleeper->sleep(limits::kSleepSlice);
   }
   fabric_.return_sleeper(std::move(sleeper));
+  rest_.store(Rest::none, std::memory_order_seq_cst);
 }
 
 }  // namespace tutti

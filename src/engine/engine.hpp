@@ -42,7 +42,18 @@ class Engine {
   bool abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
 
  private:
+  /// What the background thread does while it does not look at the lanes.
+  enum class Rest : std::uint8_t {
+    none,  // it does look, or will within a nap
+    deep,  // waits for kicked_, or does not exist yet
+    bell,  // sleeps until a peer, or this rank, rings its bell
+  };
+
   void run();
+  void await_kick();
+  void attend();
+  void nap();
+  std::vector<std::shared_ptr<Lane>> busy_lanes();
   bool poll(const std::vector<std::shared_ptr<Lane>>& lanes);
   void sleep(const std::vector<std::shared_ptr<Lane>>& lanes);
 
@@ -52,7 +63,10 @@ class Engine {
   std::map<std::uint64_t, std::weak_ptr<Lane>> lanes_{};
   std::map<std::uint64_t, Failure> early_faults_{};  ///< bounded; see on_fault
   bool kicked_ = false;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};
+  /// seq_cst throughout, as the lanes' counts of work: who adds work and then sees `none` has added
+  /// it before the thread, which announces its rest first, looks for work once more.
+  std::atomic<Rest> rest_{Rest::deep};
   std::atomic<bool> abandoned_{false};
   std::thread thread_{};
 };

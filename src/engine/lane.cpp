@@ -130,7 +130,8 @@ std::shared_ptr<WorkState> Lane::start(const Request& request, const Call& call)
     item->request.out_rows = {};
     item->work = work;
     queue_.push_back(item);
-    queued_.fetch_add(1, std::memory_order_release);
+    queued_.fetch_add(1, std::memory_order_seq_cst);
+    visits_.fetch_add(1, std::memory_order_relaxed);
   }
   // A first push in the caller's thread: often enough to complete a small operation.
   poll();
@@ -163,7 +164,7 @@ void Lane::pop_front() {
   }
   item->ended.store(true, std::memory_order_release);
   if (item->work) {
-    item->work->end(item->failure, item->work);
+    item->work->end(item->failure);
   }
   if (waiters_.load(std::memory_order_seq_cst) != 0) {
     const std::scoped_lock lock(handover_mutex_);
@@ -277,6 +278,7 @@ void Lane::run_to_end(CollectiveItem& item) {
 
 template <class Done>
 bool Lane::drive_until(Done done, std::optional<Deadline> deadline) {
+  const Attendance attendance(*this);
   ForeignLoad load;
   Backoff backoff(fabric_.wait_policy(), load);
   while (!done()) {
@@ -315,8 +317,9 @@ bool Lane::drive(WorkState& state, std::optional<std::chrono::milliseconds> time
   if (timeout) {
     deadline = Deadline::after(*timeout);
   }
-  if (auto item = transfer_of(state)) {
-    return await_transfer(*item, deadline);
+  if (auto* message = dynamic_cast<MessageWork*>(&state)) {
+    const Attendance attendance(*this);
+    return await_transfer(message->item, deadline);
   }
   return drive_until([&] { return state.ended(); }, deadline);
 }
@@ -335,8 +338,16 @@ bool Lane::poll() {
 }
 
 bool Lane::has_work() const {
-  return queued_.load(std::memory_order_acquire) != 0 ||
-         message_count_.load(std::memory_order_acquire) != 0;
+  // seq_cst: see Engine::rest_.
+  return queued_.load(std::memory_order_seq_cst) != 0 ||
+         message_count_.load(std::memory_order_seq_cst) != 0;
+}
+
+bool Lane::attended() {
+  const std::uint32_t visits = visits_.load(std::memory_order_relaxed);
+  const bool visited = visits != visits_seen_;
+  visits_seen_ = visits;
+  return visited || attendants_.load(std::memory_order_relaxed) != 0;
 }
 
 void Lane::register_bells() {
@@ -357,14 +368,9 @@ void Lane::look_around() {
     }
     leave_seat();
   }
-  std::vector<std::shared_ptr<MessageItem>> pending;
-  {
-    const std::scoped_lock lock(messages_mutex_);
-    pending.assign(messages_.begin(), messages_.end());
-  }
   const TimePoint now = std::chrono::steady_clock::now();
-  for (const auto& item : pending) {
-    look_at(*item, now);
+  for (const auto& work : messages()) {
+    look_at(work->item, now);
   }
 }
 
@@ -377,16 +383,11 @@ void Lane::drain(Duration limit) {
   const Deadline deadline = Deadline::after(limit);
   drive_until([this] { return queued_.load(std::memory_order_acquire) == 0; }, deadline);
   for (;;) {
-    std::shared_ptr<MessageItem> pending;
-    {
-      const std::scoped_lock lock(messages_mutex_);
-      for (const auto& item : messages_) {
-        if (item->op == Op::send) {
-          pending = item;  // what was accepted is delivered; receives may be given up
-        }
-      }
-    }
-    if (!pending || !await_transfer(*pending, deadline)) {
+    // What was accepted is delivered; receives may be given up.
+    const auto all = messages();
+    const auto pending =
+        std::ranges::find(all, Op::send, [](const auto& work) { return work->item.op; });
+    if (pending == all.end() || !await_transfer((*pending)->item, deadline)) {
       break;
     }
   }

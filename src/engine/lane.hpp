@@ -22,7 +22,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -90,6 +89,9 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   /// Background, now and then: what a waiting thread would look at.
   void look_around();
   bool has_work() const;
+  /// Background: whether some thread waits for work of this lane, or came for it since the last
+  /// question.
+  bool attended();
   /// A rank waits in a call: fails the group if this rank called something else there, or before.
   void compare(int world_rank, const Transport::Probe& probe);
 
@@ -139,9 +141,41 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   template <class Done>
   bool drive_until(Done done, std::optional<Deadline> deadline);
 
-  std::shared_ptr<MessageItem> make_transfer(const Request& request, const Call& call);
-  std::shared_ptr<MessageItem> transfer_of(const WorkState& state);
-  void launch(const std::shared_ptr<MessageItem>& item);
+  void prepare(MessageItem& item, const Request& request, const Call& call, const Tensor& tensor);
+  void post(MessageItem& item);
+  void take_back(MessageItem& item);
+  /// A message on the stack must not outlive it in the transport, whatever is thrown.
+  struct TakeBack {
+    TakeBack(Lane& owner, MessageItem& message) : lane(owner), item(message) {}
+    TakeBack(const TakeBack&) = delete;
+    TakeBack& operator=(const TakeBack&) = delete;
+    ~TakeBack() {
+      if (item.state() == TransferState::active) {
+        lane.take_back(item);
+      }
+    }
+    Lane& lane;
+    MessageItem& item;
+  };
+  /// While it lives a thread waits here for work of the lane.
+  struct Attendance {
+    explicit Attendance(Lane& owner) : lane(owner) {
+      lane.attendants_.fetch_add(1, std::memory_order_relaxed);
+    }
+    Attendance(const Attendance&) = delete;
+    Attendance& operator=(const Attendance&) = delete;
+    ~Attendance() {
+      lane.visits_.fetch_add(1, std::memory_order_relaxed);
+      lane.attendants_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    Lane& lane;
+  };
+  std::uint64_t next_message() {
+    return messages_started_.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+  void enlist(const std::shared_ptr<MessageWork>& work);
+  std::shared_ptr<MessageWork> delist(MessageItem& item);
+  std::vector<std::shared_ptr<MessageWork>> messages() const;
   bool settle(MessageItem& item);
   void conclude(MessageItem& item, TransferState state);
   void abort_transfer(MessageItem& item, const Failure& failure);
@@ -181,9 +215,12 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   std::mutex handover_mutex_;
   std::condition_variable handover_;
   std::atomic<int> waiters_{0};
+  std::atomic<int> attendants_{0};        ///< threads that wait for work of this lane
+  std::atomic<std::uint32_t> visits_{0};  ///< of threads that started or awaited work
+  std::uint32_t visits_seen_ = 0;         ///< by the background thread
 
   mutable std::mutex messages_mutex_;
-  std::list<std::shared_ptr<MessageItem>> messages_{};
+  std::vector<std::shared_ptr<MessageWork>> messages_{};
   std::atomic<std::size_t> message_count_{0};
 
   std::atomic<bool> failed_{false};

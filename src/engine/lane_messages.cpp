@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace tutti {
 namespace {
@@ -26,79 +27,111 @@ int Lane::group_rank_of(int world_rank) const {
   return found == place_->members.end() ? -1 : static_cast<int>(found - place_->members.begin());
 }
 
-std::shared_ptr<MessageItem> Lane::make_transfer(const Request& request, const Call& call) {
-  const std::string_view op = spec(request.op).name;
-  refuse_if_failed(op);
-  auto item = std::make_shared<MessageItem>();
-  item->sequence = messages_started_.fetch_add(1, std::memory_order_relaxed) + 1;
-  item->op = request.op;
-  item->tensor = request.op == Op::send ? request.in[0] : request.out[0];
-  item->peer = request.peer;
-  item->timeout = request.timeout.value_or(timeout());
-  item->staged = !item->tensor.is_contiguous();
-  std::byte* data =
-      item->staged ? item->staging.take(item->tensor.bytes()) : item->tensor.data_as<std::byte>();
+void Lane::prepare(MessageItem& item, const Request& request, const Call& call,
+                   const Tensor& tensor) {
+  item.op = request.op;
+  item.tensor = &tensor;
+  item.peer = request.peer;
+  item.timeout = request.timeout.value_or(timeout());
+  item.staged = !tensor.is_contiguous();
+  std::byte* data = item.staged ? item.staging.take(tensor.bytes()) : tensor.data_as<std::byte>();
   const int world = request.peer == kAnySource
                         ? kAnySource
                         : place_->members[static_cast<std::size_t>(request.peer)];
   const MessageKey key{place_->group, static_cast<std::uint64_t>(request.tag)};
   if (request.op == Op::send) {
-    if (item->staged) {
-      pack(item->tensor, data);
+    if (item.staged) {
+      pack(tensor, data);
     }
-    item->send.peer = world;
-    item->send.key = key;
-    item->send.stamp = call.fingerprint;
-    item->send.data = data;
-    item->send.bytes = item->tensor.bytes();
+    item.send.peer = world;
+    item.send.key = key;
+    item.send.stamp = call.fingerprint;
+    item.send.data = data;
+    item.send.bytes = tensor.bytes();
   } else {
-    item->recv.peer = world;
-    item->recv.key = key;
-    item->recv.stamp = call.fingerprint;
-    item->recv.data = data;
-    item->recv.bytes = item->tensor.bytes();
+    item.recv.peer = world;
+    item.recv.key = key;
+    item.recv.stamp = call.fingerprint;
+    item.recv.data = data;
+    item.recv.bytes = tensor.bytes();
   }
-  return item;
 }
 
-/// Gives the message to the transport, then makes it known to whoever looks after messages.
-void Lane::launch(const std::shared_ptr<MessageItem>& item) {
-  if (item->op == Op::send) {
-    fabric_.transport().send(item->send);
+void Lane::post(MessageItem& item) {
+  if (item.op == Op::send) {
+    fabric_.transport().send(item.send);
   } else {
-    fabric_.transport().recv(item->recv);
+    fabric_.transport().recv(item.recv);
   }
-  {
-    const std::scoped_lock lock(messages_mutex_);
-    messages_.push_back(item);
-    message_count_.fetch_add(1, std::memory_order_release);
+}
+
+void Lane::take_back(MessageItem& item) {
+  if (item.op == Op::send) {
+    fabric_.transport().cancel(item.send);
+  } else {
+    fabric_.transport().cancel(item.recv);
   }
-  if (failed_.load(std::memory_order_acquire)) {
-    abort_with_group(*item);  // the group may have failed before the message could be seen
+}
+
+int Lane::transfer(const Request& request, const Call& call) {
+  refuse_if_failed(spec(request.op).name);
+  MessageItem item;
+  const TakeBack guard(*this, item);
+  item.sequence = next_message();
+  prepare(item, request, call, request.op == Op::send ? request.in[0] : request.out[0]);
+  post(item);
+  await_transfer(item, std::nullopt);
+  if (item.failure) {
+    raise(*item.failure);
   }
+  return item.source;
 }
 
 std::shared_ptr<WorkState> Lane::start_transfer(const Request& request, const Call& call) {
-  auto item = make_transfer(request, call);
-  auto work =
-      std::make_shared<WorkState>(shared_from_this(), std::string(op_name(*item)), item->sequence);
-  work->hold({}, {item->tensor});
-  item->work = work;
-  launch(item);
-  if (!settle(*item)) {
+  const std::string_view op = spec(request.op).name;
+  refuse_if_failed(op);
+  const std::uint64_t sequence = next_message();
+  auto work = std::make_shared<MessageWork>(shared_from_this(), std::string(op), sequence);
+  work->item.sequence = sequence;
+  work->hold_output(request.op == Op::send ? request.in[0] : request.out[0]);
+  work->item.work = work.get();
+  prepare(work->item, request, call, work->outputs()[0]);
+  post(work->item);
+  enlist(work);
+  if (failed_.load(std::memory_order_acquire)) {
+    abort_with_group(work->item);  // the group may have failed before the message was listed
+  }
+  if (!settle(work->item)) {
     engine_.kick();
   }
   return work;
 }
 
-int Lane::transfer(const Request& request, const Call& call) {
-  auto item = make_transfer(request, call);
-  launch(item);
-  await_transfer(*item, std::nullopt);
-  if (item->failure) {
-    raise(*item->failure);
+/// Makes the message known to whoever looks after messages. Not before the transport has it: until
+/// then it looks like one that was taken back.
+void Lane::enlist(const std::shared_ptr<MessageWork>& work) {
+  const std::scoped_lock lock(messages_mutex_);
+  work->item.place = messages_.size();
+  messages_.push_back(work);
+  message_count_.fetch_add(1, std::memory_order_seq_cst);
+  visits_.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::shared_ptr<MessageWork> Lane::delist(MessageItem& item) {
+  const std::scoped_lock lock(messages_mutex_);
+  std::shared_ptr<MessageWork> work = std::move(messages_[item.place]);
+  messages_[item.place] = std::move(messages_.back());
+  messages_.pop_back();
+  if (item.place < messages_.size()) {
+    messages_[item.place]->item.place = item.place;
   }
-  return item->source;
+  message_count_.fetch_sub(1, std::memory_order_release);
+  return work;
+}
+
+std::vector<std::shared_ptr<MessageWork>> Lane::messages() const {
+  const std::scoped_lock lock(messages_mutex_);
+  return messages_;
 }
 
 /// Ends the item if the transport is done with it; true if it has ended.
@@ -109,28 +142,21 @@ bool Lane::settle(MessageItem& item) {
   if (!item.is_over()) {
     return false;
   }
-  const TransferState state = item.state();
-  std::shared_ptr<MessageItem> self;
+  std::shared_ptr<MessageWork> work;
   {
     const std::scoped_lock lock(item.settle_mutex);
     if (item.ended.load(std::memory_order_relaxed)) {
       return true;
     }
-    conclude(item, state);
-    const std::scoped_lock list_lock(messages_mutex_);
-    const auto found = std::find_if(messages_.begin(), messages_.end(),
-                                    [&](const auto& other) { return other.get() == &item; });
-    if (found != messages_.end()) {
-      self = std::move(*found);
-      messages_.erase(found);
-      message_count_.fetch_sub(1, std::memory_order_release);
+    conclude(item, item.state());
+    if (item.work != nullptr) {
+      work = delist(item);
     }
-    item.tensor = {};
     item.ended.store(true, std::memory_order_release);
   }
-  if (item.work) {
-    item.work->set_source(item.source);
-    item.work->end(item.failure, item.work);
+  if (work) {
+    work->set_source(item.source);
+    work->end(item.failure);
   }
   return true;
 }
@@ -146,7 +172,7 @@ void Lane::conclude(MessageItem& item, TransferState state) {
   }
   if (state == TransferState::done) {
     if (item.op == Op::recv && item.staged) {
-      unpack(item.recv.data, item.tensor);
+      unpack(item.recv.data, *item.tensor);
     }
     return;
   }
@@ -170,38 +196,21 @@ bool Lane::settle_messages() {
   if (message_count_.load(std::memory_order_acquire) == 0) {
     return false;
   }
-  std::vector<std::shared_ptr<MessageItem>> over;
+  std::vector<std::shared_ptr<MessageWork>> over;
   {
     const std::scoped_lock lock(messages_mutex_);
-    for (const auto& item : messages_) {
-      if (item->is_over()) {
-        over.push_back(item);
-      }
-    }
+    std::ranges::copy_if(messages_, std::back_inserter(over),
+                         [](const auto& work) { return work->item.is_over(); });
   }
-  for (const auto& item : over) {
-    settle(*item);
+  for (const auto& work : over) {
+    settle(work->item);
   }
   return !over.empty();
 }
 
-std::shared_ptr<MessageItem> Lane::transfer_of(const WorkState& state) {
-  const std::scoped_lock lock(messages_mutex_);
-  for (const auto& item : messages_) {
-    if (item->work.get() == &state) {
-      return item;
-    }
-  }
-  return nullptr;
-}
-
 /// Takes the message back and gives it a failure; settle() then ends it.
 void Lane::abort_transfer(MessageItem& item, const Failure& failure) {
-  if (item.op == Op::send) {
-    fabric_.transport().cancel(item.send);
-  } else {
-    fabric_.transport().cancel(item.recv);
-  }
+  take_back(item);
   {
     const std::scoped_lock lock(item.settle_mutex);
     if (item.ended.load(std::memory_order_relaxed) || item.state() == TransferState::done) {
@@ -214,13 +223,8 @@ void Lane::abort_transfer(MessageItem& item, const Failure& failure) {
 }
 
 void Lane::cancel_messages() {
-  std::vector<std::shared_ptr<MessageItem>> pending;
-  {
-    const std::scoped_lock lock(messages_mutex_);
-    pending.assign(messages_.begin(), messages_.end());
-  }
-  for (const auto& item : pending) {
-    abort_with_group(*item);
+  for (const auto& work : messages()) {
+    abort_with_group(work->item);
   }
 }
 
@@ -309,33 +313,22 @@ bool Lane::transfer_bytes(Op op, int peer, std::uint64_t tag, std::span<std::byt
                           Deadline deadline) {
   const int world = place_->members[static_cast<std::size_t>(peer)];
   const MessageKey key{place_->group, kInternalTag | tag};
-  auto item = std::make_shared<MessageItem>();
-  item->op = op;
-  item->peer = peer;
-  item->timeout = deadline.left(std::chrono::steady_clock::now()) + std::chrono::seconds(1);
-  if (op == Op::send) {
-    item->send.peer = world;
-    item->send.key = key;
-    item->send.data = bytes.data();
-    item->send.bytes = bytes.size();
-    fabric_.transport().send(item->send);
-  } else {
-    item->recv.peer = world;
-    item->recv.key = key;
-    item->recv.data = bytes.data();
-    item->recv.bytes = bytes.size();
-    fabric_.transport().recv(item->recv);
+  MessageItem item;
+  const TakeBack guard(*this, item);
+  item.op = op;
+  item.peer = peer;
+  item.timeout = deadline.left(std::chrono::steady_clock::now()) + std::chrono::seconds(1);
+  item.send.peer = item.recv.peer = world;
+  item.send.key = item.recv.key = key;
+  item.send.data = item.recv.data = bytes.data();
+  item.send.bytes = item.recv.bytes = bytes.size();
+  post(item);
+  if (!await_transfer(item, deadline)) {
+    take_back(item);
+    return item.state() == TransferState::done;
   }
-  if (!await_transfer(*item, deadline)) {
-    if (op == Op::send) {
-      fabric_.transport().cancel(item->send);
-    } else {
-      fabric_.transport().cancel(item->recv);
-    }
-    return item->state() == TransferState::done;
-  }
-  if (item->failure) {
-    raise(*item->failure);
+  if (item.failure) {
+    raise(*item.failure);
   }
   return true;
 }

@@ -1,4 +1,6 @@
-// MessageItem: one point-to-point message on its way, with what has to be done when it arrived.
+// MessageItem: one point-to-point message on its way, with what has to be done when it arrived. A
+// blocking call keeps it on its stack and nobody else knows of it; an asynchronous one is part of
+// its Work, and listed in the lane.
 #pragma once
 
 #include "base/clock.hpp"
@@ -17,12 +19,14 @@
 
 namespace tutti {
 
+class MessageWork;
+
 struct MessageItem {
   Op op = Op::send;
   SendOp send{};
   RecvOp recv{};
-  Tensor tensor{};    ///< held until the end
-  Scratch staging{};  ///< row-major copy of a strided tensor
+  const Tensor* tensor = nullptr;  ///< the caller's, or one of the Work's outputs
+  Scratch staging{};               ///< row-major copy of a strided tensor
   bool staged = false;
   int peer = -1;  ///< group rank, or kAnySource
   std::uint64_t sequence = 0;
@@ -30,7 +34,8 @@ struct MessageItem {
   std::optional<Deadline> deadline{};
   TimePoint waiting_since{};
   Duration next_report{};
-  std::shared_ptr<WorkState> work{};  ///< null for a blocking call
+  MessageWork* work = nullptr;  ///< null for a blocking call
+  std::size_t place = 0;        ///< in the lane's list; its lock
   std::optional<Failure> failure{};
   std::atomic<bool> failure_set{false};
   int source = -1;  ///< group rank of the sender
@@ -46,6 +51,13 @@ struct MessageItem {
     return (now != TransferState::active && now != TransferState::idle) ||
            failure_set.load(std::memory_order_acquire);
   }
+};
+
+/// An asynchronous message.
+class MessageWork final : public WorkState {
+ public:
+  using WorkState::WorkState;
+  MessageItem item{};
 };
 
 }  // namespace tutti

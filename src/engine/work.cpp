@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-void WorkState::end(std::optional<Failure> failure, std::shared_ptr<WorkState> self) {
+void WorkState::end(std::optional<Failure> failure) {
   std::vector<std::function<void()>> callbacks;
   {
     const std::scoped_lock lock(mutex_);
@@ -23,7 +23,6 @@ void WorkState::end(std::optional<Failure> failure, std::shared_ptr<WorkState> s
   for (const auto& callback : callbacks) {
     callback();
   }
-  self.reset();
 }
 
 void WorkState::then(std::function<void()> callback) {

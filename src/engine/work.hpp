@@ -47,8 +47,9 @@ class WorkState {
   std::uint64_t sequence() const { return sequence_; }
   WorkDriver& driver() { return *driver_; }
 
-  /// Ends the operation, once; runs the callbacks. No lock of the lane may be held.
-  void end(std::optional<Failure> failure, std::shared_ptr<WorkState> self);
+  /// Ends the operation, once; runs the callbacks. No lock of the lane may be held; somebody else
+  /// keeps this object alive meanwhile.
+  void end(std::optional<Failure> failure);
   void then(std::function<void()> callback);
 
   // Filled by the lane before the state is shared, and by whoever completes it before end().
@@ -56,6 +57,7 @@ class WorkState {
     inputs_ = std::move(inputs);
     outputs_ = std::move(outputs);
   }
+  void hold_output(const Tensor& output) { outputs_.push_back(output); }
   const std::vector<Tensor>& inputs() const { return inputs_; }
   void set_source(int source) { source_ = source; }
 
