@@ -82,9 +82,17 @@ class Group {
   /// member calls it. A negative color gets a non-member handle.
   Group split(int color, int key, const GroupOptions& options = {}) const;
 
-  GroupState& state() const { return *state_; }
+  /// InvalidArgument for an empty handle.
+  GroupState& state() const {
+    if (state_ == nullptr) {
+      refuse_empty();
+    }
+    return *state_;
+  }
 
  private:
+  [[noreturn]] static void refuse_empty();
+
   std::shared_ptr<GroupState> state_{};
 };
 
@@ -121,7 +129,8 @@ class Context {
   /// Throws InvalidArgument for an empty list, duplicates, unknown ranks, a taken name; Mismatch if
   /// the callers disagree (both lists are named); Timeout names the ranks that did not call.
   Group new_group(std::optional<std::vector<int>> ranks = {}, const GroupOptions& options = {});
-  /// Drains and closes a group made by new_group or split.
+  /// Drains and closes a group made by new_group or split. InvalidArgument if that was done before,
+  /// and for the world group, which ends with its context.
   void destroy_group(Group& group);
   std::shared_ptr<Store> store() const;
   /// One line per peer: rank, transport, and why shared memory is not used where it is not.

@@ -81,6 +81,9 @@ int Work::source_rank() const {
 }
 
 void Work::then(std::function<void(const Work&)> callback) const {
+  if (!callback) {
+    throw InvalidArgument("Work::then was given an empty function; pass one that can be called");
+  }
   checked(state_).then([work = *this, call = std::move(callback)] { call(work); });
 }
 

@@ -64,7 +64,14 @@ void destroy_process_group() {
   current.context.reset();
 }
 
-void destroy_process_group(Group& group) { default_context().destroy_group(group); }
+void destroy_process_group(Group& group) {
+  Context& context = default_context();
+  if (&group.state() == &instance().world.state()) {
+    destroy_process_group();
+  } else {
+    context.destroy_group(group);
+  }
+}
 
 Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& options) {
   return default_context().new_group(std::move(ranks), options);

@@ -19,14 +19,6 @@
 namespace tutti {
 namespace {
 
-const GroupState& checked(const std::shared_ptr<GroupState>& state) {
-  if (state == nullptr) {
-    throw InvalidArgument(
-        "this Group is empty; use one from init_process_group, new_group or split");
-  }
-  return *state;
-}
-
 void check_ranks(const std::vector<int>& ranks, int world_size) {
   if (ranks.empty()) {
     throw InvalidArgument("new_group: the list of ranks is empty; name at least one rank");
@@ -67,16 +59,20 @@ void check_algorithm(const std::string& name) {
 
 }  // namespace
 
-bool Group::is_member() const { return checked(state_).is_member(); }
-int Group::rank() const { return checked(state_).facts().rank; }
-int Group::size() const { return is_member() ? checked(state_).seat().size : -1; }
-const std::string& Group::name() const { return checked(state_).facts().name; }
-const std::string& Group::description() const { return checked(state_).facts().description; }
-const std::string& Group::backend() const { return checked(state_).backend_name(); }
-const std::vector<int>& Group::ranks() const { return checked(state_).facts().ranks; }
+void Group::refuse_empty() {
+  throw InvalidArgument("this Group is empty; use one from init_process_group, new_group or split");
+}
+
+bool Group::is_member() const { return state().is_member(); }
+int Group::rank() const { return state().facts().rank; }
+int Group::size() const { return is_member() ? state().seat().size : -1; }
+const std::string& Group::name() const { return state().facts().name; }
+const std::string& Group::description() const { return state().facts().description; }
+const std::string& Group::backend() const { return state().backend_name(); }
+const std::vector<int>& Group::ranks() const { return state().facts().ranks; }
 
 int Group::global_rank(int rank) const {
-  const std::vector<int>& ranks = checked(state_).facts().ranks;
+  const std::vector<int>& ranks = state().facts().ranks;
   if (rank < 0 || rank >= static_cast<int>(ranks.size())) {
     throw InvalidArgument(fmt::format("group '{}' has no rank {}; it has ranks 0 to {}", name(),
                                       rank, ranks.size() - 1));
@@ -85,7 +81,7 @@ int Group::global_rank(int rank) const {
 }
 
 int Group::group_rank(int global_rank) const {
-  const std::vector<int>& ranks = checked(state_).facts().ranks;
+  const std::vector<int>& ranks = state().facts().ranks;
   const auto found = std::find(ranks.begin(), ranks.end(), global_rank);
   if (found == ranks.end()) {
     throw InvalidArgument(fmt::format("global rank {} is not in group '{}' of ranks [{}]",
@@ -94,23 +90,22 @@ int Group::group_rank(int global_rank) const {
   return static_cast<int>(found - ranks.begin());
 }
 
-std::chrono::milliseconds Group::timeout() const { return checked(state_).lane().timeout(); }
+std::chrono::milliseconds Group::timeout() const { return state().lane().timeout(); }
 void Group::set_timeout(std::chrono::milliseconds timeout) {
-  checked(state_).lane().set_timeout(checked_timeout(timeout));
+  state().lane().set_timeout(checked_timeout(timeout));
 }
-std::uint64_t Group::sequence_number() const { return checked(state_).lane().sequence(); }
+std::uint64_t Group::sequence_number() const { return state().lane().sequence(); }
 
 void Group::abort(const std::string& reason) {
-  const GroupState& state = checked(state_);
-  state.lane().fail(
+  state().lane().fail(
       {.kind = ErrorKind::aborted,
        .text = fmt::format("group '{}' was aborted by rank {}: {}", name(), rank(), reason)},
       Lane::Tell::others);
 }
 
 Group Group::split(int color, int key, const GroupOptions& options) const {
-  GroupState& parent = *state_;
-  checked(state_).lane();
+  GroupState& parent = state();
+  parent.lane();
   Group self = *this;
   const Tensor mine = Tensor::of<std::int64_t>({color, key});
   const Tensor all = Tensor::empty({size(), 2}, DType::i64);
@@ -224,6 +219,13 @@ Group Context::new_group(std::optional<std::vector<int>> ranks, const GroupOptio
 void Context::destroy_group(Group& group) {
   if (&group.state().context() != state_.get()) {
     throw InvalidArgument(fmt::format("group '{}' belongs to another context", group.name()));
+  }
+  if (&group.state() == &state_->world().state()) {
+    throw InvalidArgument(fmt::format(
+        "group '{}' is the world of its context and ends with it; destroy that", group.name()));
+  }
+  if (group.state().closed()) {
+    throw InvalidArgument(fmt::format("group '{}' was destroyed before", group.name()));
   }
   state_->destroy_group(group.state());
 }

@@ -249,6 +249,48 @@ void check_peer(const Request& request, const OpContext& context) {
   }
 }
 
+void check_reduce_op(const Request& request, const OpContext& context, DType dtype,
+                     const GroupRules& rules) {
+  if (static_cast<std::size_t>(request.reduce) >= kReduceOpCount) {
+    refuse(context, "reduce operation {} is unknown; there are {}",
+           static_cast<unsigned>(request.reduce), kReduceOpCount);
+  }
+  if (!allows(request.reduce, dtype, rules)) {
+    refuse(context, "{} is not defined for {}; see docs/algorithms.md for what is",
+           name(request.reduce), name(dtype));
+  }
+  if (request.reduce == ReduceOp::premul_sum && info(dtype).kind != DTypeClass::complex &&
+      request.factor.imag() != 0) {
+    refuse(context, "the factor {}{:+}i is complex, the tensors are {}; pass a real factor",
+           request.factor.real(), request.factor.imag(), name(dtype));
+  }
+}
+
+/// One tensor for the blocks of all ranks is their concatenation along dimension 0, or their stack.
+bool holds_all(const Tensor& whole, const Tensor& block, int ranks) {
+  const Shape& all = whole.shape();
+  const Shape& one = block.shape();
+  const bool stacked = all.size() == one.size() + 1 && all[0] == ranks &&
+                       std::equal(one.begin(), one.end(), all.begin() + 1);
+  const bool joined = !one.empty() && all.size() == one.size() && all[0] == ranks * one[0] &&
+                      std::equal(one.begin() + 1, one.end(), all.begin() + 1);
+  return stacked || joined;
+}
+
+void check_whole_shape(const Request& request, const OpContext& context, const Tensor& in,
+                       const Tensor& out) {
+  const bool gathers = spec(request.op).out.part == Part::world;
+  const Tensor& whole = gathers ? out : in;
+  const Tensor& block = gathers ? in : out;
+  if (!holds_all(whole, block, context.seat.size)) {
+    refuse(context,
+           "{} {} does not hold {} of {} {}: it must be those of all ranks one behind the other "
+           "along dimension 0, or along a new one in front",
+           gathers ? "output" : "input", shape_text(whole), context.seat.size,
+           gathers ? "input" : "output", shape_text(block));
+  }
+}
+
 }  // namespace
 
 bool allows(ReduceOp op, DType dtype, const GroupRules& rules) {
@@ -302,12 +344,11 @@ void validate(const Request& request, const OpContext& context, const GroupRules
   check_tensors(context, out.tensors, call.dtype, Direction::output);
   locate(request, context, in, call.in);
   locate(request, context, out, call.out);
-  if (row.reduces && !allows(request.reduce, call.dtype, rules)) {
-    refuse(context, "{} is not defined for {}; see docs/algorithms.md for what is",
-           name(request.reduce), name(call.dtype));
+  if (row.reduces) {
+    check_reduce_op(request, context, call.dtype, rules);
   }
-  const bool one_in_place =
-      in.tensors.size() == 1 && out.tensors.size() == 1 && in.tensors.data() == out.tensors.data();
+  const bool one_in_place = in.tensors.size() == 1 && in.tensors.data() == out.tensors.data() &&
+                            row.in.part == Part::block && row.out.part == Part::block;
   if (!one_in_place && !in.tensors.empty() && !out.tensors.empty()) {
     Request present = request;
     present.in = in.tensors;
@@ -318,6 +359,10 @@ void validate(const Request& request, const OpContext& context, const GroupRules
       request.op == Op::all_to_all &&
       (request.form == Form::list || !request.in_rows.empty() || !request.out_rows.empty());
   match_counts(request, context, call);
+  if (request.form == Form::single && row.in.part != row.out.part && !in.tensors.empty() &&
+      !out.tensors.empty()) {
+    check_whole_shape(request, context, in.tensors[0], out.tensors[0]);
+  }
   call.fingerprint = fingerprint_of(call, call.pairwise_counts);
 }
 
