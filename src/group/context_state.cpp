@@ -21,6 +21,7 @@ namespace tutti {
 namespace {
 
 constexpr std::chrono::seconds kLeaveLimit{5};  // how long the store's server waits for the others
+constexpr std::chrono::milliseconds kLookInterval{200};  // while waiting in the store: who is gone?
 
 std::string local_address_of(const std::shared_ptr<Store>& store) {
   const auto* tcp = dynamic_cast<const TCPStore*>(store.get());
@@ -119,14 +120,33 @@ void ContextState::leave_job() {
     store_->set(fmt::format("left/{}", rank_), "1");
     const auto* tcp = dynamic_cast<const TCPStore*>(user_store_.get());
     if (tcp != nullptr && tcp->is_server()) {
-      std::vector<std::string> keys;
-      for (int r = 0; r < world_size_; ++r) {
-        keys.push_back(fmt::format("left/{}", r));
-      }
-      store_->wait(keys, kLeaveLimit);
+      await_leavers();
     }
   } catch (const Error&) {
     // Somebody stays longer, or the store has gone already: leaving is never an error.
+  }
+}
+
+/// The dead leave nothing behind, and are not waited for.
+void ContextState::await_leavers() {
+  const Deadline deadline = Deadline::after(kLeaveLimit);
+  for (;;) {
+    fabric_->look_at_peers();
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < world_size_; ++rank) {
+      const std::string key = fmt::format("left/{}", rank);
+      if (!store_->check(std::span(&key, 1)) && !fabric_->failure(rank)) {
+        keys.push_back(key);
+      }
+    }
+    if (keys.empty() || deadline.passed(std::chrono::steady_clock::now())) {
+      return;
+    }
+    try {
+      store_->wait(keys, kLookInterval);
+      return;
+    } catch (const Timeout&) {
+    }
   }
 }
 
@@ -143,6 +163,33 @@ std::size_t ContextState::new_area() {
   return offset;
 }
 
+/// Whether all `keys` come within `limit`.
+bool ContextState::all_there(const GroupPlan& plan, Store& store,
+                             const std::vector<std::string>& keys, Duration limit) {
+  constexpr std::chrono::milliseconds kLeast{1};
+  try {
+    store.wait(keys, std::max(kLeast, std::chrono::ceil<std::chrono::milliseconds>(limit)));
+    return true;
+  } catch (const Timeout&) {
+    return false;
+  } catch (const StoreError&) {
+    refuse_if_gone(plan, plan.callers);  // a dead rank that served the store is the cause
+    throw;
+  }
+}
+
+void ContextState::refuse_if_gone(const GroupPlan& plan, const std::vector<int>& ranks) {
+  fabric_->look_at_peers();
+  fabric_->transport().poll();
+  for (const int rank : ranks) {
+    if (const auto cause = fabric_->failure(rank)) {
+      throw PeerLost(fmt::format("new_group '{}' (rank {}): rank {} is gone ({})", plan.name, rank_,
+                                 rank, cause->text),
+                     rank);
+    }
+  }
+}
+
 /// Publishes this rank's record and waits for those of all callers.
 void ContextState::exchange_records(const GroupPlan& plan, Store& store, const std::string& record,
                                     std::vector<std::string>& records) {
@@ -152,19 +199,26 @@ void ContextState::exchange_records(const GroupPlan& plan, Store& store, const s
   }
   store.set(std::to_string(rank_), record);
   const auto limit = std::min<std::chrono::milliseconds>(plan.timeout, store.timeout());
-  try {
-    store.wait(keys, limit);
-  } catch (const Timeout&) {
-    std::vector<std::string> missing;
-    for (const std::string& key : keys) {
-      if (!store.check(std::span(&key, 1))) {
-        missing.push_back(key);
+  const Deadline deadline = Deadline::after(limit);
+  for (;;) {
+    const Duration left = deadline.left(std::chrono::steady_clock::now());
+    if (all_there(plan, store, keys, std::min<Duration>(kLookInterval, left))) {
+      break;
+    }
+    std::vector<int> missing;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (!store.check(std::span(&keys[i], 1))) {
+        missing.push_back(plan.callers[i]);
       }
     }
-    throw Timeout(fmt::format(
-        "new_group '{}' (rank {}): rank {} did not call it within {} ms; every rank of "
-        "[{}] must make the group, in the same order as its other groups",
-        plan.name, rank_, fmt::join(missing, ", "), limit.count(), fmt::join(plan.callers, ", ")));
+    refuse_if_gone(plan, missing);
+    if (left == Duration::zero() && !missing.empty()) {
+      throw Timeout(fmt::format(
+          "new_group '{}' (rank {}): rank {} did not call it within {} ms; every rank of "
+          "[{}] must make the group, in the same order as its other groups",
+          plan.name, rank_, fmt::join(missing, ", "), limit.count(),
+          fmt::join(plan.callers, ", ")));
+    }
   }
   records = store.multi_get(keys);
 }

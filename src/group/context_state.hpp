@@ -65,6 +65,9 @@ class ContextState {
     std::uint32_t others;  ///< how many have to have left before the memory is used again
   };
 
+  bool all_there(const GroupPlan& plan, Store& store, const std::vector<std::string>& keys,
+                 Duration limit);
+  void refuse_if_gone(const GroupPlan& plan, const std::vector<int>& ranks);
   void exchange_records(const GroupPlan& plan, Store& store, const std::string& record,
                         std::vector<std::string>& records);
   std::unique_ptr<Place> make_place(const GroupPlan& plan, std::uint64_t identity,
@@ -73,6 +76,7 @@ class ContextState {
   void reclaim();
   void retire_area(const Lane& lane);
   void leave_job();
+  void await_leavers();
   [[noreturn]] void disagree(const GroupPlan& plan, int rank, const std::string& mine,
                              const std::string& theirs) const;
 

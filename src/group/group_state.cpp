@@ -18,10 +18,12 @@ GroupState::GroupState(ContextState& context, Facts facts, std::shared_ptr<Lane>
 
 Lane& GroupState::lane() const {
   if (!is_member()) {
+    const std::string members =
+        facts_.ranks.empty()
+            ? "it asked for no group when it split"
+            : fmt::format("only ranks [{}] may communicate on it", fmt::join(facts_.ranks, ", "));
     throw InvalidArgument(
-        fmt::format("group '{}': this rank is not a member; only ranks [{}] may communicate "
-                    "on it",
-                    facts_.name, fmt::join(facts_.ranks, ", ")));
+        fmt::format("group '{}': this rank is not a member; {}", facts_.name, members));
   }
   if (closed_) {
     throw InvalidArgument(fmt::format("group '{}' was destroyed; make a new one", facts_.name));

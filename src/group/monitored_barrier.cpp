@@ -26,7 +26,7 @@ class MonitoredBarrier {
         all_(options.wait_all_ranks),
         context_{
             .group = group.name(), .seat = seat_, .op = "monitored_barrier", .sequence = number_},
-        came_(static_cast<std::size_t>(seat_.size), std::byte{0}) {}
+        came_(static_cast<std::size_t>(seat_.size), kUnasked) {}
 
   void run() {
     if (timeout_.count() <= 0) {
@@ -38,66 +38,85 @@ class MonitoredBarrier {
     } else {
       report();
     }
-    const std::vector<int> missing = missing_ranks();
-    if (!missing.empty()) {
-      fail(fmt::format("rank {} did not come within {} ms", fmt::join(missing, ", "),
-                       timeout_.count()),
-           missing.front());
+    if (const std::vector<int> gone = ranks_that(kGone); !gone.empty()) {
+      fail(ErrorKind::peer_lost, fmt::format("rank {} is gone", fmt::join(gone, ", ")),
+           gone.front());
+    }
+    if (const std::vector<int> late = ranks_that(kLate); !late.empty()) {
+      fail(
+          ErrorKind::timeout,
+          fmt::format("rank {} did not come within {} ms", fmt::join(late, ", "), timeout_.count()),
+          late.front());
     }
   }
 
  private:
   void collect() {
     const Deadline deadline = Deadline::after(timeout_);
-    came_[0] = std::byte{1};
-    for (int rank = 1; rank < seat_.size; ++rank) {
+    came_[0] = kHere;
+    bool complete = true;
+    for (int rank = 1; rank < seat_.size && (complete || all_); ++rank) {
       std::byte& mark = came_[static_cast<std::size_t>(rank)];
-      if (!lane_.transfer_bytes(Op::recv, rank, tag(0), std::span(&mark, 1), deadline)) {
-        mark = std::byte{0};
-        if (!all_) {
-          break;
+      try {
+        if (!lane_.transfer_bytes(Op::recv, rank, tag(0), std::span(&mark, 1), deadline)) {
+          mark = kLate;
         }
+      } catch (const PeerLost&) {
+        mark = kGone;
       }
+      complete = complete && mark == kHere;
     }
     const Deadline grace = Deadline::after(kVerdictGrace);
     for (int rank = 1; rank < seat_.size; ++rank) {
-      if (came_[static_cast<std::size_t>(rank)] != std::byte{0}) {
-        lane_.transfer_bytes(Op::send, rank, tag(1), came_, grace);
+      const std::byte mark = came_[static_cast<std::size_t>(rank)];
+      if (mark == kHere || mark == kUnasked) {
+        tell(rank, grace);
       }
+    }
+  }
+
+  void tell(int rank, Deadline deadline) {
+    try {
+      lane_.transfer_bytes(Op::send, rank, tag(1), came_, deadline);
+    } catch (const PeerLost&) {
+      // It came, or was not asked, and then died: the next operation says so.
     }
   }
 
   void report() {
-    std::byte here{1};
+    std::byte here = kHere;
     const Deadline deadline = Deadline::after(timeout_ + kVerdictGrace);
     if (!lane_.transfer_bytes(Op::send, 0, tag(0), std::span(&here, 1), deadline) ||
         !lane_.transfer_bytes(Op::recv, 0, tag(1), came_, deadline)) {
-      fail(fmt::format("rank 0, which collects, did not answer within {} ms", timeout_.count()), 0);
+      fail(ErrorKind::timeout,
+           fmt::format("rank 0, which collects, did not answer within {} ms", timeout_.count()), 0);
     }
   }
 
-  std::vector<int> missing_ranks() const {
-    std::vector<int> missing;
+  std::vector<int> ranks_that(std::byte mark) const {
+    std::vector<int> ranks;
     for (int rank = 0; rank < seat_.size; ++rank) {
-      if (came_[static_cast<std::size_t>(rank)] == std::byte{0}) {
-        missing.push_back(rank);
-        if (!all_) {
-          break;
-        }
+      if (came_[static_cast<std::size_t>(rank)] == mark) {
+        ranks.push_back(rank);
       }
     }
-    return missing;
+    return ranks;
   }
 
-  [[noreturn]] void fail(const std::string& what, int peer) {
-    const Failure failure{.kind = ErrorKind::timeout,
-                          .text = fmt::format("{}: {}", describe(context_), what),
-                          .peer = peer};
+  [[noreturn]] void fail(ErrorKind kind, const std::string& what, int peer) {
+    const Failure failure{
+        .kind = kind, .text = fmt::format("{}: {}", describe(context_), what), .peer = peer};
     lane_.fail(failure, Lane::Tell::nobody);
     raise(failure);
   }
 
   std::uint64_t tag(std::uint64_t phase) const { return number_ << 1 | phase; }
+
+  // What rank 0 knows of a rank.
+  static constexpr std::byte kLate{0};
+  static constexpr std::byte kHere{1};
+  static constexpr std::byte kGone{2};
+  static constexpr std::byte kUnasked{3};  ///< without wait_all_ranks the first missing one counts
 
   Lane& lane_;
   Seat seat_;

@@ -166,6 +166,9 @@ void locate(const Request& request, const OpContext& context, const SideOf& side
   }
   const bool list = side.side.part == Part::world && request.form == Form::list;
   const std::size_t expected = list ? static_cast<std::size_t>(context.seat.size) : 1;
+  if (!list && side.tensors.empty()) {
+    refuse(context, "the {} is missing; this rank must pass a tensor", what);
+  }
   if (side.tensors.size() != expected) {
     refuse(context, "{} tensors in the {} list, expected one per rank: {}", side.tensors.size(),
            what, expected);

@@ -139,6 +139,47 @@ TEST_P(KilledRank, FailsAGroupThatHasNotCommunicatedYet_FC_F1) {
   expect_lost(outcomes[1], 2, killed);
 }
 
+TEST_P(KilledRank, EndsTheMakingOfAGroupItIsNotEvenIn) {
+  ProcessRanks ranks(options(3), [](Context& context, Reporter& reporter) -> std::string {
+    if (context.world().rank() == 2) {
+      reporter.note("here");
+      ::pause();
+    }
+    reporter.note("here");
+    context.new_group(std::vector<int>{0, 1});
+    return "no error";
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    ASSERT_TRUE(ranks.await_note(rank, "here"));
+  }
+  const TimePoint killed = std::chrono::steady_clock::now();
+  ranks.send_signal(2, SIGKILL);
+  const std::vector<RankOutcome> outcomes = ranks.wait();
+  expect_lost(outcomes[0], 2, killed);
+  expect_lost(outcomes[1], 2, killed);
+}
+
+TEST_P(KilledRank, IsNamedByAMonitoredBarrierOnEveryRank) {
+  ProcessRanks ranks(options(4), [](Context& context, Reporter& reporter) -> std::string {
+    Group group = context.world();
+    reporter.note("here");
+    if (group.rank() == 2) {
+      ::pause();
+    }
+    monitored_barrier(group, {.timeout = std::chrono::seconds(30)});
+    return "no error";
+  });
+  for (int rank = 0; rank < 4; ++rank) {
+    ASSERT_TRUE(ranks.await_note(rank, "here"));
+  }
+  const TimePoint killed = std::chrono::steady_clock::now();
+  ranks.send_signal(2, SIGKILL);
+  const std::vector<RankOutcome> outcomes = ranks.wait();
+  for (const int rank : {0, 1, 3}) {
+    expect_lost(outcomes[static_cast<std::size_t>(rank)], 2, killed);
+  }
+}
+
 TEST_P(KilledRank, EndsAReceiveFromIt) {
   ProcessRanks ranks(options(2), [](Context& context, Reporter& reporter) -> std::string {
     Group group = context.world();
