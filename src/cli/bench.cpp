@@ -140,7 +140,7 @@ void add_choices(CLI::App& app, BenchFlags& flags) {
   app.add_option("--dtypes", flags.dtypes,
                  "element types, such as f32,f16,bf16; operations that do not reduce take one")
       ->capture_default_str();
-  app.add_option("--op", flags.op, "reduce operation of all_reduce and reduce_scatter")
+  app.add_option("--op", flags.op, "reduce operation of " + reducing_bench_op_names())
       ->capture_default_str();
   app.add_option("--transport", flags.transport, "auto, shm or tcp (default: TUTTI_TRANSPORT)");
   app.add_option("--backend", flags.backend, "backend to measure (default: tutti)");
@@ -165,7 +165,8 @@ void add_output_options(CLI::App& app, BenchFlags& flags) {
 Body configure_bench(CLI::App& app) {
   const auto flags = std::make_shared<BenchFlags>();
   app.footer(
-      "OP: all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, barrier, sendrecv, bw;\n"
+      "OP: " + bench_op_names() +
+      ";\n"
       "none means all. Bytes count the whole buffer, as nccl-tests does; busbw is comparable with\n"
       "the speed of the hardware. With RANK and WORLD_SIZE set the command joins that job.\n"
       "Exit status: 1 if a result was wrong, 2 for a usage error.");

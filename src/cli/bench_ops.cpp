@@ -114,6 +114,18 @@ constexpr std::array kBenchOps{
             .iterate = window_loop},
 };
 
+template <class Wanted>
+std::string names_of(Wanted wanted) {
+  std::string names;
+  for (const BenchOp& row : kBenchOps) {
+    if (wanted(row)) {
+      names += names.empty() ? "" : ", ";
+      names += row.name;
+    }
+  }
+  return names;
+}
+
 Tensor page_aligned(std::size_t elements, DType dtype) {
   const std::size_t bytes = std::max(kMinBufferBytes, elements * element_bytes(dtype));
   const std::size_t pages = (bytes + kPageBytes - 1) / kPageBytes;
@@ -141,6 +153,14 @@ std::vector<P2POp> window_of(const Workload& work) {
 }  // namespace
 
 std::span<const BenchOp> bench_ops() { return kBenchOps; }
+
+std::string bench_op_names() {
+  return names_of([](const BenchOp&) { return true; });
+}
+
+std::string reducing_bench_op_names() {
+  return names_of([](const BenchOp& row) { return spec(row.op).reduces; });
+}
 
 const BenchOp* find_bench_op(std::string_view name) {
   const auto* const found = std::find_if(kBenchOps.begin(), kBenchOps.end(),

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -63,6 +64,10 @@ struct BenchOp {
 };
 
 std::span<const BenchOp> bench_ops();
+/// "all_gather, barrier": for help and messages.
+std::string bench_op_names();
+/// Of those that reduce.
+std::string reducing_bench_op_names();
 /// Null if there is none of this name.
 const BenchOp* find_bench_op(std::string_view name);
 

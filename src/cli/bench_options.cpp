@@ -43,9 +43,8 @@ std::vector<std::string_view> names_of(const Table& table, Name name) {
 const BenchOp* parse_op(const std::string& text) {
   const BenchOp* row = find_bench_op(text);
   if (row == nullptr) {
-    const auto known = names_of(bench_ops(), [](const BenchOp& op) { return op.name; });
     throw InvalidArgument(
-        fmt::format("operation '{}' is unknown; there are {}", text, fmt::join(known, ", ")));
+        fmt::format("operation '{}' is unknown; there are {}", text, bench_op_names()));
   }
   return row;
 }

@@ -102,23 +102,10 @@ constexpr std::array kSituations{
 };
 
 std::string name_of(const Selection& selection) {
-  switch (selection.kind) {
-    case Selection::Kind::two_level:
-      return "two_level";
-    case Selection::Kind::message:
-      return std::string(selection.algorithm->name);
-    case Selection::Kind::direct:
-      break;
-  }
-  switch (selection.protocol) {
-    case Protocol::inlined:
-      return "inlined";
-    case Protocol::arrival:
-      return "arrival";
-    case Protocol::staged:
-      break;
-  }
-  return fmt::format("staged by {}", short_bytes(selection.segment_bytes));
+  const bool staged =
+      selection.kind == Selection::Kind::direct && selection.protocol == Protocol::staged;
+  return staged ? fmt::format("{} by {}", name(selection), short_bytes(selection.segment_bytes))
+                : std::string(name(selection));
 }
 
 // The choice changes at powers of two plus one; sizes are those of one rank's block.
@@ -184,7 +171,7 @@ std::vector<Fact> selection_facts() {
   for (const Situation& situation : kSituations) {
     Fact fact{.name = std::string(situation.name)};
     for (const Spec& row : kSpecs) {
-      if (row.op != Op::send && row.op != Op::recv) {
+      if (!row.point_to_point()) {
         fact.lines.push_back(choices(row, situation.facts));
       }
     }

@@ -36,40 +36,28 @@ std::byte datum(std::size_t call, int rank, int block, std::size_t i) {
 }
 
 int in_blocks(const Planned& call, Seat me) {
-  switch (call.op) {
-    case Op::barrier:
-      return 0;
-    case Op::broadcast:
-      return me.rank == call.root ? 1 : 0;
-    case Op::scatter:
-      return me.rank == call.root ? me.size : 0;
-    case Op::reduce_scatter:
-    case Op::all_to_all:
-      return me.size;
-    default:
-      return 1;
-  }
+  return spec(call.op).in.shares(me.rank, call.root, me.size);
 }
 
 int out_blocks(const Planned& call, Seat me) {
-  switch (call.op) {
-    case Op::barrier:
-      return 0;
-    case Op::reduce:
-      return me.rank == call.root ? 1 : 0;
-    case Op::gather:
-      return me.rank == call.root ? me.size : 0;
-    case Op::all_gather:
-    case Op::all_to_all:
-      return me.size;
-    default:
-      return 1;
-  }
+  return spec(call.op).out.shares(me.rank, call.root, me.size);
 }
 
 /// What block `block` of the output holds at `i`; reductions are bxor.
 std::byte expected(const Planned& call, std::size_t number, Seat me, int block, std::size_t i) {
+  const auto reduced = [&](int share) {
+    std::byte sum{};
+    for (int k = 0; k < me.size; ++k) {
+      sum ^= datum(number, k, share, i);
+    }
+    return sum;
+  };
   switch (call.op) {
+    case Op::all_reduce:
+    case Op::reduce:
+      return reduced(0);
+    case Op::reduce_scatter:
+      return reduced(me.rank);
     case Op::broadcast:
       return datum(number, call.root, 0, i);
     case Op::scatter:
@@ -79,14 +67,12 @@ std::byte expected(const Planned& call, std::size_t number, Seat me, int block, 
       return datum(number, block, 0, i);
     case Op::all_to_all:
       return datum(number, block, me.rank, i);
-    default:
+    case Op::barrier:
+    case Op::send:
+    case Op::recv:
       break;
   }
-  std::byte sum{};
-  for (int k = 0; k < me.size; ++k) {
-    sum ^= datum(number, k, call.op == Op::reduce_scatter ? me.rank : 0, i);
-  }
-  return sum;
+  return {};
 }
 
 class TeamOfOneThread {
@@ -254,7 +240,7 @@ constexpr std::size_t kLine = 64;
 
 /// A call of `op` whose staged form fills a ring of a few slots several times.
 Planned staged(Op op, int size, int root, std::size_t segments, std::size_t slots, int lookahead) {
-  const bool blocks = op == Op::reduce_scatter || op == Op::all_to_all || op == Op::scatter;
+  const bool blocks = spec(op).block_per_rank();
   const std::size_t slot = kLine * (blocks ? static_cast<std::size_t>(size) : 4);
   return {.op = op,
           .protocol = Protocol::staged,
@@ -266,9 +252,12 @@ Planned staged(Op op, int size, int root, std::size_t segments, std::size_t slot
 }
 
 std::vector<Planned> random_program(int size, std::mt19937& random) {
-  constexpr Op kOps[] = {Op::barrier,   Op::all_reduce,     Op::reduce,
-                         Op::broadcast, Op::all_gather,     Op::gather,
-                         Op::scatter,   Op::reduce_scatter, Op::all_to_all};
+  std::vector<Op> ops;
+  for (const Spec& row : kSpecs) {
+    if (has_direct_plan(row.op, Protocol::inlined)) {
+      ops.push_back(row.op);
+    }
+  }
   const auto draw = [&](std::size_t least, std::size_t most) {
     return least + random() % (most - least + 1);
   };
@@ -276,7 +265,7 @@ std::vector<Planned> random_program(int size, std::mt19937& random) {
   // Calls of one division follow each other more often than chance would have it.
   std::size_t slots = 2;
   for (int i = 0; i < 100; ++i) {
-    const Op op = kOps[draw(0, std::size(kOps) - 1)];
+    const Op op = ops[draw(0, ops.size() - 1)];
     const int root = static_cast<int>(draw(0, static_cast<std::size_t>(size) - 1));
     if (draw(0, 5) == 0) {
       slots = draw(2, 4);

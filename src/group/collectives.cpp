@@ -33,8 +33,8 @@ Request moving(Op op, Tensors out, Tensors in, Form form, int root, const CallOp
   return {.op = op, .in = in, .out = out, .form = form, .root = root, .timeout = options.timeout};
 }
 
-Request reducing(Tensors out, Tensors in, Form form, const ReduceOptions& options) {
-  return {.op = Op::reduce_scatter,
+Request reducing(Op op, Tensors out, Tensors in, Form form, const ReduceOptions& options) {
+  return {.op = op,
           .in = in,
           .out = out,
           .form = form,
@@ -113,11 +113,12 @@ void all_gather_into_tensor(Group& group, const Tensor& output, const Tensor& in
 }
 void reduce_scatter(Group& group, const Tensor& output, Tensors inputs,
                     const ReduceOptions& options) {
-  group.state().submit(reducing(one(output), inputs, Form::list, options));
+  group.state().submit(reducing(Op::reduce_scatter, one(output), inputs, Form::list, options));
 }
 void reduce_scatter_tensor(Group& group, const Tensor& output, const Tensor& input,
                            const ReduceOptions& options) {
-  group.state().submit(reducing(one(output), one(input), Form::single, options));
+  group.state().submit(
+      reducing(Op::reduce_scatter, one(output), one(input), Form::single, options));
 }
 void scatter(Group& group, const Tensor& output, Tensors inputs, int root,
              const CallOptions& options) {
@@ -276,11 +277,13 @@ Work all_gather_into_tensor(Group& group, const Tensor& output, const Tensor& in
 }
 Work reduce_scatter(Group& group, const Tensor& output, Tensors inputs,
                     const ReduceOptions& options) {
-  return Work(group.state().submit_async(reducing(one(output), inputs, Form::list, options)));
+  return Work(group.state().submit_async(
+      reducing(Op::reduce_scatter, one(output), inputs, Form::list, options)));
 }
 Work reduce_scatter_tensor(Group& group, const Tensor& output, const Tensor& input,
                            const ReduceOptions& options) {
-  return Work(group.state().submit_async(reducing(one(output), one(input), Form::single, options)));
+  return Work(group.state().submit_async(
+      reducing(Op::reduce_scatter, one(output), one(input), Form::single, options)));
 }
 Work scatter(Group& group, const Tensor& output, Tensors inputs, int root,
              const CallOptions& options) {

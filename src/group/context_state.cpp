@@ -315,7 +315,7 @@ std::unique_ptr<Place> ContextState::make_place(const GroupPlan& plan, std::uint
     team.push_back({.world_rank = world, .area = std::launder(reinterpret_cast<TeamArea*>(area))});
   }
   place->one_host = team_seat.size == place->seat.size;
-  place->two_level = suits_two_level(Op::all_reduce, place->topology);
+  place->two_level = suits_two_level(place->topology);
   const auto ring_bell = [](void* fabric, int rank) {
     static_cast<Fabric*>(fabric)->ring_bell(rank);
   };

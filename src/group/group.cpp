@@ -52,7 +52,9 @@ void check_algorithm(const std::string& name) {
   }
   std::set<std::string> known;
   for (const Spec& row : kSpecs) {
-    known.insert(fmt::format("{}: {}", row.name, selectable_names(row.op)));
+    if (!row.point_to_point()) {
+      known.insert(fmt::format("{}: {}", row.name, selectable_names(row.op)));
+    }
   }
   throw InvalidArgument(fmt::format("algorithm '{}' is unknown; {}", name, fmt::join(known, "; ")));
 }

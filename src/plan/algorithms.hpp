@@ -14,9 +14,9 @@ namespace tutti {
 /// How an algorithm forms its sums; of no meaning for operations that only move data.
 enum class Sum : std::uint8_t {
   in_passing,  // partial sums travel, in the accumulator's dtype, in an order the plan fixes
-  rank_order,  // inputs travel unchanged and are summed once, by rank: serves deterministic mode
-               // and narrow floats; a factor per rank (premul_sum) has to be applied to the input
-               // before
+  rank_order,  // every sum has the tree of rank order, ((0 + 1) + 2) + ..., and is rounded once:
+               // serves deterministic mode and narrow floats. Who adds up may see inputs of others
+               // as they were given, so the factors of premul_sum are applied before (message_fits)
 };
 
 struct Algorithm {

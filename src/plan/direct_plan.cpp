@@ -174,11 +174,11 @@ DirectPlan arrival(int root) {
 bool has_direct_plan(Op op, Protocol protocol) {
   switch (protocol) {
     case Protocol::inlined:
-      return op != Op::send && op != Op::recv;
+      return !spec(op).point_to_point();
     case Protocol::arrival:
       return op == Op::all_reduce;
     case Protocol::staged:
-      return op != Op::send && op != Op::recv && op != Op::barrier;
+      return !spec(op).point_to_point() && op != Op::barrier;
   }
   return false;
 }

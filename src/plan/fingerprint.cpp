@@ -5,6 +5,9 @@
 namespace tutti {
 namespace {
 
+static_assert(kSpecs.size() <= 32 && kReduceOpCount <= 16 && kDTypeCount <= 32,
+              "fields of 5, 4 and 5 bits hold the operation, the reduce operation and the dtype");
+
 constexpr std::uint64_t kNoRoot = (std::uint64_t{1} << 17) - 1;
 constexpr std::uint64_t kHashedBit = std::uint64_t{1} << 32;  // within the 33-bit count field
 constexpr std::uint64_t kCountMask = kHashedBit - 1;

@@ -6,25 +6,42 @@
 //   reduce      local reduce to the leader (in -> acc) · across reduce to the root (acc -> out)
 //   broadcast   across broadcast from the root · local broadcast from the leader
 //   barrier     local · across · local: the last one only lets go
-//   all_gather  local all_gather · across all_gather of whole hosts' blocks · local broadcast of
-//   the
-//               other hosts' blocks
 //
 // Cost: a leader sends over the network what a rank of a group of H sends; the other ranks nothing.
-// Stages of a single member are kept where they move data (in -> acc, in -> out), so that all
-// members of the next stage start from the same buffer.
+// A stage of a single member is kept where it moves data (in -> acc), so that all leaders start
+// from the same buffer.
 // Paper: Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan: Exploiting hierarchy in parallel
 // computer networks to optimize collective operation performance, IPDPS 2000.
 #include "plan/hierarchy.hpp"
 
 #include "base/ensure.hpp"
-#include "plan/steps.hpp"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 namespace tutti {
 
 namespace {
+
+/// What the ranks of a host do before and after their leader does the operation across hosts.
+struct Levels {
+  Op op{};
+  std::optional<Op> before{};
+  std::optional<Op> after{};
+};
+constexpr std::array kLevels{
+    Levels{.op = Op::all_reduce, .before = Op::reduce, .after = Op::broadcast},
+    Levels{.op = Op::reduce, .before = Op::reduce},
+    Levels{.op = Op::broadcast, .after = Op::broadcast},
+    Levels{.op = Op::barrier, .before = Op::barrier, .after = Op::barrier},
+};
+
+const Levels* find_levels(Op op) {
+  const auto* const found =
+      std::find_if(kLevels.begin(), kLevels.end(), [&](const Levels& row) { return row.op == op; });
+  return found == kLevels.end() ? nullptr : found;
+}
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -57,17 +74,6 @@ int index_of(const std::vector<int>& members, int rank) {
   return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
 }
 
-bool consecutive_hosts(const Topology& topology) {
-  const int size = static_cast<int>(topology.host_of_rank.size());
-  for (int rank = 0; rank < size; ++rank) {
-    const std::vector<int> beside = ranks_beside(topology, rank);
-    if (beside.back() - beside.front() + 1 != static_cast<int>(beside.size())) {
-      return false;
-    }
-  }
-  return true;
-}
-
 /// Adds the stages of one rank, leaving out those that it has no part in.
 struct Composer {
   Seat me;
@@ -87,78 +93,51 @@ struct Composer {
 
   int hosts() const { return static_cast<int>(leading.size()); }
 
-  void add_local(Op op, Buffer from, Buffer to, std::vector<Range> shares) {
+  void add_local(Op op, Buffer from, Buffer to) {
     stages.push_back({.kind = Stage::Kind::local,
                       .op = op,
                       .members = local,
                       .root = index_of(local, leader),
                       .from = from,
-                      .to = to,
-                      .shares = std::move(shares)});
+                      .to = to});
   }
   /// A stage that changes nothing on a host of one rank.
-  void add_local_copy(Op op, std::vector<Range> shares) {
+  void add_local_copy(Op op) {
     if (local.size() > 1) {
-      add_local(op, Buffer::out, Buffer::out, std::move(shares));
+      add_local(op, Buffer::out, Buffer::out);
     }
   }
-  void add_across(Op op, int root, Buffer from, std::vector<Range> shares) {
+  void add_across(Op op, int root, Buffer from) {
     if (me.rank == leader) {
       stages.push_back({.kind = Stage::Kind::across,
                         .op = op,
                         .members = leading,
                         .root = root < 0 ? 0 : index_of(leading, root),
                         .from = from,
-                        .to = Buffer::out,
-                        .shares = std::move(shares)});
+                        .to = Buffer::out});
     }
   }
 };
 
-void compose_all_gather(Composer& composer, const Topology& topology) {
-  std::vector<Range> singles;
-  for (const int rank : composer.local) {
-    singles.push_back(step::block(Buffer::out, rank));
-  }
-  std::vector<Range> by_host;
-  for (const int rank : composer.leading) {
-    by_host.push_back({Buffer::out, rank, static_cast<int>(ranks_beside(topology, rank).size())});
-  }
-  const int here = static_cast<int>(composer.local.size());
-  const Range elsewhere{Buffer::out, (composer.leader + here) % composer.me.size,
-                        composer.me.size - here};
-  composer.add_local(Op::all_gather, Buffer::in, Buffer::out, singles);
-  composer.add_across(Op::all_gather, -1, Buffer::out, by_host);
-  composer.add_local_copy(Op::broadcast, {elsewhere});
-}
-
-/// Blocks of a stage's plan -> blocks of the group. The stage's data is cut into one share per
-/// member, so that block i of its plan is shares[i], or the i-th part of the one range there is.
+/// Blocks of a stage's plan -> blocks of the group. The group's blocks are cut into one share per
+/// member, so that block i of the plan is the i-th share; its range may pass the last member.
 std::vector<Range> in_group(const Stage& stage, Range range, Seat me) {
   const int members = static_cast<int>(stage.members.size());
-  if (range.count == 0 || stage.op == Op::barrier ||
-      (range.buffer == Buffer::in && stage.op == Op::all_gather)) {
+  if (range.count == 0 || stage.op == Op::barrier) {
     return {range};
   }
   std::vector<Range> all;
   for (int i = range.first; i < range.first + range.count; ++i) {
     const int member = i % members;
-    Range part;
-    if (stage.op == Op::all_gather) {
-      part = stage.shares[at(member)];
-    } else {
-      const Range whole = stage.shares.front();
-      const int begin = whole.count * member / members;
-      const int end = whole.count * (member + 1) / members;
-      part = {range.buffer, (whole.first + begin) % me.size, end - begin};
-    }
-    if (part.count == 0) {
+    const int begin = me.size * member / members;
+    const int end = me.size * (member + 1) / members;
+    if (begin == end) {
       continue;  // fewer blocks than members
     }
-    if (!all.empty() && (all.back().first + all.back().count) % me.size == part.first) {
-      all.back().count += part.count;
+    if (!all.empty() && (all.back().first + all.back().count) % me.size == begin) {
+      all.back().count += end - begin;
     } else {
-      all.push_back(part);
+      all.push_back({range.buffer, begin, end - begin});
     }
   }
   return all;
@@ -193,67 +172,37 @@ const Algorithm& row(Op op, std::string_view name) {
 
 }  // namespace
 
-bool suits_two_level(Op op, const Topology& topology) {
+bool suits_two_level(const Topology& topology) {
   const std::size_t hosts = leaders(topology, -1).size();
-  if (hosts < 2 || hosts == topology.host_of_rank.size()) {
-    return false;
-  }
-  switch (op) {
-    case Op::all_reduce:
-    case Op::reduce:
-    case Op::broadcast:
-    case Op::barrier:
-      return true;
-    case Op::all_gather:
-      return consecutive_hosts(topology);
-    default:
-      return false;
-  }
+  return hosts >= 2 && hosts < topology.host_of_rank.size();
 }
+
+bool has_two_level_plan(Op op) { return find_levels(op) != nullptr; }
 
 std::vector<Stage> two_level_stages(Op op, Seat me, int root, const Topology& topology) {
   ensure(me.size == static_cast<int>(topology.host_of_rank.size()), "every rank has a host");
-  ensure(suits_two_level(op, topology), "two_level_stages: see suits_two_level");
+  const Levels* levels = find_levels(op);
+  ensure(levels != nullptr && suits_two_level(topology),
+         "two_level_stages: see has_two_level_plan and suits_two_level");
   const int leading_root = spec(op).rooted() ? root : -1;
   Composer composer(me, leading_root, topology);
-  const std::vector<Range> everything{{Buffer::out, 0, me.size}};
-  switch (op) {
-    case Op::all_reduce:
-      composer.add_local(Op::reduce, Buffer::in, Buffer::acc, everything);
-      composer.add_across(Op::all_reduce, -1, Buffer::acc, everything);
-      composer.add_local_copy(Op::broadcast, everything);
-      break;
-    case Op::reduce:
-      composer.add_local(Op::reduce, Buffer::in, Buffer::acc, everything);
-      composer.add_across(Op::reduce, root, Buffer::acc, everything);
-      break;
-    case Op::broadcast:
-      composer.add_across(Op::broadcast, root, Buffer::out, everything);
-      composer.add_local_copy(Op::broadcast, everything);
-      break;
-    case Op::barrier:
-      composer.add_local_copy(Op::barrier, {});
-      composer.add_across(Op::barrier, -1, Buffer::out, {});
-      composer.add_local_copy(Op::barrier, {});
-      break;
-    default:
-      compose_all_gather(composer, topology);
-      break;
+  const bool loads = levels->before && spec(*levels->before).reduces;
+  if (loads) {
+    composer.add_local(*levels->before, Buffer::in, Buffer::acc);
+  } else if (levels->before) {
+    composer.add_local_copy(*levels->before);
+  }
+  composer.add_across(op, leading_root, loads ? Buffer::acc : Buffer::out);
+  if (levels->after) {
+    composer.add_local_copy(*levels->after);
   }
   return std::move(composer.stages);
 }
 
 const Algorithm& low_latency_algorithm(const Stage& stage) {
-  switch (stage.op) {
-    case Op::all_reduce:
-      return row(stage.op, "recursive_doubling");
-    case Op::all_gather:
-      return row(stage.op, "bruck");
-    case Op::barrier:
-      return row(stage.op, "dissemination");
-    default:
-      return row(stage.op, "binomial");
-  }
+  return row(stage.op, stage.op == Op::all_reduce ? "recursive_doubling"
+                       : stage.op == Op::barrier  ? "dissemination"
+                                                  : "binomial");
 }
 
 const Algorithm& high_bandwidth_algorithm(const Stage& stage) {

@@ -33,17 +33,16 @@ struct Stage {
   /// is.
   Buffer from = Buffer::in;
   Buffer to = Buffer::out;
-  /// all_gather: the blocks that member i contributes. Otherwise one entry: what the stage is
-  /// about.
-  std::vector<Range> shares{};
 };
 
 /// Whether two levels are possible and differ from one: at least two hosts, one of them with
-/// several ranks; all_gather also needs each host's ranks to be consecutive.
-bool suits_two_level(Op op, const Topology& topology);
+/// several ranks.
+bool suits_two_level(const Topology& topology);
 
-/// This rank's stages of all_reduce, reduce, broadcast, barrier or all_gather. The topology has to
-/// suit the operation.
+/// Whether the operation has stages.
+bool has_two_level_plan(Op op);
+
+/// This rank's stages of an operation that has some, on a topology that two levels suit.
 std::vector<Stage> two_level_stages(Op op, Seat me, int root, const Topology& topology);
 
 /// Names the algorithm of a stage; one that sums in passing (Sum::in_passing), because inputs kept

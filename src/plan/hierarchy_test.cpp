@@ -3,6 +3,7 @@
 
 #include "base/rng.hpp"
 #include "plan/check.hpp"
+#include "plan/select.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -12,8 +13,6 @@
 
 namespace tutti {
 namespace {
-
-constexpr std::array kOps{Op::all_reduce, Op::reduce, Op::broadcast, Op::barrier, Op::all_gather};
 
 std::string check(Op op, int root, const Topology& topology, ChooseAlgorithm choose) {
   const int size = static_cast<int>(topology.host_of_rank.size());
@@ -27,13 +26,15 @@ std::string check(Op op, int root, const Topology& topology, ChooseAlgorithm cho
 }
 
 void expect_sound(const Topology& topology, int root) {
-  for (const Op op : kOps) {
-    if (!suits_two_level(op, topology)) {
-      continue;
+  if (!suits_two_level(topology)) {
+    return;
+  }
+  for (const Spec& row : kSpecs) {
+    if (has_two_level_plan(row.op)) {
+      const int rooted = row.rooted() ? root : 0;
+      EXPECT_EQ(check(row.op, rooted, topology, low_latency_algorithm), "");
+      EXPECT_EQ(check(row.op, rooted, topology, high_bandwidth_algorithm), "");
     }
-    const int rooted = spec(op).rooted() ? root : 0;
-    EXPECT_EQ(check(op, rooted, topology, low_latency_algorithm), "");
-    EXPECT_EQ(check(op, rooted, topology, high_bandwidth_algorithm), "");
   }
 }
 
@@ -66,15 +67,25 @@ TEST(TwoLevel, IsSoundForEveryPlacementOfFourRanksAndEveryRoot) {
 }
 
 TEST(TwoLevel, SuitsOnlySeveralHostsOfWhichOneHasSeveralRanks) {
-  for (const Op op : kOps) {
-    EXPECT_FALSE(suits_two_level(op, {{0}}));
-    EXPECT_FALSE(suits_two_level(op, {{7, 7, 7}}));
-    EXPECT_FALSE(suits_two_level(op, {{2, 1, 0}}));
-    EXPECT_TRUE(suits_two_level(op, {{5, 5, 0}}));
+  EXPECT_FALSE(suits_two_level({{0}}));
+  EXPECT_FALSE(suits_two_level({{7, 7, 7}}));
+  EXPECT_FALSE(suits_two_level({{2, 1, 0}}));
+  EXPECT_TRUE(suits_two_level({{5, 5, 0}}));
+  EXPECT_TRUE(suits_two_level({{5, 0, 5}}));
+}
+
+TEST(TwoLevel, CanBeForcedAndIsChosenForTheSameOperations) {
+  for (const Spec& row : kSpecs) {
+    const SelectionFacts facts{
+        .op = row.op, .block_bytes = 4, .ranks = 4, .one_host = false, .two_level = true};
+    const bool has = has_two_level_plan(row.op);
+    EXPECT_EQ(is_selectable(row.op, "two_level"), has) << row.name;
+    if (!row.point_to_point()) {
+      EXPECT_EQ(name(select(facts, {})) == "two_level", has) << row.name;
+    }
   }
-  EXPECT_FALSE(suits_two_level(Op::all_to_all, {{5, 5, 0}}));
-  EXPECT_TRUE(suits_two_level(Op::all_reduce, {{5, 0, 5}}));
-  EXPECT_FALSE(suits_two_level(Op::all_gather, {{5, 0, 5}}));
+  EXPECT_EQ(selectable_names(Op::reduce),
+            "direct_inlined, direct_staged, two_level, binomial, ring, pairwise");
 }
 
 TEST(TwoLevel, LetsOnlyLeadersTalkAcrossHosts) {

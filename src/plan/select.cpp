@@ -1,7 +1,9 @@
 #include "plan/select.hpp"
 
 #include "plan/direct_plan.hpp"
+#include "plan/hierarchy.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace tutti {
@@ -14,12 +16,13 @@ struct DirectName {
 constexpr std::array kDirectNames{DirectName{"direct_inlined", Protocol::inlined},
                                   DirectName{"direct_arrival", Protocol::arrival},
                                   DirectName{"direct_staged", Protocol::staged}};
+constexpr std::string_view kTwoLevelName = "two_level";
 
 /// Bytes a rank puts into its slot: one block, or one per rank.
 std::size_t contribution(const SelectionFacts& facts) {
-  const bool blocks =
-      facts.op == Op::reduce_scatter || facts.op == Op::all_to_all || facts.op == Op::scatter;
-  return facts.block_bytes * (blocks ? static_cast<std::size_t>(facts.ranks) : 1);
+  const std::size_t blocks =
+      spec(facts.op).block_per_rank() ? static_cast<std::size_t>(facts.ranks) : 1;
+  return facts.block_bytes * blocks;
 }
 
 bool protocol_fits(const SelectionFacts& facts, Protocol protocol) {
@@ -88,9 +91,8 @@ bool message_fits(const SelectionFacts& facts, const Algorithm& algorithm) {
 
 /// Two-level plans do not sum in rank order.
 bool two_level_fits(const SelectionFacts& facts) {
-  const bool listed = facts.op == Op::all_reduce || facts.op == Op::reduce ||
-                      facts.op == Op::broadcast || facts.op == Op::barrier;
-  return facts.two_level && listed && !(spec(facts.op).reduces && facts.deterministic);
+  return facts.two_level && has_two_level_plan(facts.op) &&
+         !(spec(facts.op).reduces && facts.deterministic);
 }
 
 bool force(const SelectionFacts& facts, const Thresholds& thresholds, Selection& selection) {
@@ -100,7 +102,7 @@ bool force(const SelectionFacts& facts, const Thresholds& thresholds, Selection&
       return true;
     }
   }
-  if (facts.forced == "two_level" && two_level_fits(facts)) {
+  if (facts.forced == kTwoLevelName && two_level_fits(facts)) {
     selection = {.kind = Selection::Kind::two_level,
                  .large = facts.block_bytes > thresholds.doubling};
     return true;
@@ -130,6 +132,34 @@ Selection select(const SelectionFacts& facts, const Thresholds& thresholds) {
           .algorithm = find_algorithm(facts.op, message_name(facts, thresholds))};
 }
 
+std::string_view name(const Selection& selection) {
+  switch (selection.kind) {
+    case Selection::Kind::direct:
+      return std::find_if(kDirectNames.begin(), kDirectNames.end(),
+                          [&](const DirectName& row) { return row.protocol == selection.protocol; })
+          ->name;
+    case Selection::Kind::two_level:
+      return kTwoLevelName;
+    case Selection::Kind::message:
+      break;
+  }
+  return selection.algorithm->name;
+}
+
+std::vector<std::string_view> selectable_names() {
+  std::vector<std::string_view> names;
+  for (const DirectName& row : kDirectNames) {
+    names.push_back(row.name);
+  }
+  names.push_back(kTwoLevelName);
+  for (const Algorithm& row : kMessageAlgorithms) {
+    if (std::find(names.begin(), names.end(), row.name) == names.end()) {
+      names.push_back(row.name);
+    }
+  }
+  return names;
+}
+
 std::string selectable_names(Op op) {
   std::string names;
   for (const DirectName& row : kDirectNames) {
@@ -137,7 +167,10 @@ std::string selectable_names(Op op) {
       names += std::string(row.name) + ", ";
     }
   }
-  return names + "two_level, " + algorithm_names(op);
+  if (has_two_level_plan(op)) {
+    names += std::string(kTwoLevelName) + ", ";
+  }
+  return names + algorithm_names(op);
 }
 
 bool is_selectable(Op op, std::string_view name) {
@@ -146,7 +179,7 @@ bool is_selectable(Op op, std::string_view name) {
       return has_direct_plan(op, row.protocol);
     }
   }
-  return name == "two_level" || find_algorithm(op, name) != nullptr;
+  return name == kTwoLevelName ? has_two_level_plan(op) : find_algorithm(op, name) != nullptr;
 }
 
 }  // namespace tutti

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tutti {
 
@@ -52,7 +53,12 @@ struct Thresholds {
 /// Never fails: a forced name that does not fit this call gives way to the ordinary choice.
 Selection select(const SelectionFacts& facts, const Thresholds& thresholds);
 
-/// Names a caller may force for `op`: "direct_inlined", ..., the message algorithms, "two_level".
+/// As a caller may force it.
+std::string_view name(const Selection& selection);
+
+/// Names a caller may force: "direct_inlined", ..., "two_level", the message algorithms.
+std::vector<std::string_view> selectable_names();
+/// Those that `op` has, for messages: "direct_inlined, direct_staged, ring".
 std::string selectable_names(Op op);
 bool is_selectable(Op op, std::string_view name);
 

@@ -1,5 +1,5 @@
 // The table of operations: one row says what goes in, what comes out, whether it reduces and what
-// its adjoint is. Validation, messages, bus bandwidth, gradients, the plan checker and the tests
+// its adjoint is. Validation, selection, messages, bus bandwidth, the plan checker and the tests
 // all read this table, so that adding an operation is adding a row (and its plans).
 #pragma once
 
@@ -60,6 +60,9 @@ struct Spec {
   double (*bus_factor)(int size) = [](int) { return 1.0; };  // busbw = algbw * bus_factor(size)
 
   constexpr bool rooted() const { return in.on == On::root || out.on == On::root; }
+  /// Whether who contributes has a block for every rank, so that a contribution grows with them.
+  constexpr bool block_per_rank() const { return in.part == Part::world; }
+  constexpr bool point_to_point() const { return op == Op::send || op == Op::recv; }
 };
 
 /// Share of the data that has to cross a rank's link when one share of `size` is already there.

@@ -329,7 +329,7 @@ void validate(const Request& request, const OpContext& context, const GroupRules
   if (request.timeout && request.timeout->count() <= 0) {
     refuse(context, "timeout is {} ms; it must be positive", request.timeout->count());
   }
-  if (request.op == Op::send || request.op == Op::recv) {
+  if (spec(request.op).point_to_point()) {
     check_peer(request, context);
   }
   const SideOf in{

@@ -8,49 +8,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <vector>
 
 namespace tutti::grid {
 namespace {
-
-struct FormRow {
-  std::string_view name;
-  Op op;
-};
-constexpr std::array kForms{
-    FormRow{"all_reduce", Op::all_reduce},
-    FormRow{"reduce", Op::reduce},
-    FormRow{"broadcast", Op::broadcast},
-    FormRow{"all_gather", Op::all_gather},
-    FormRow{"all_gather_uneven", Op::all_gather},
-    FormRow{"all_gather_into_tensor", Op::all_gather},
-    FormRow{"reduce_scatter", Op::reduce_scatter},
-    FormRow{"reduce_scatter_uneven", Op::reduce_scatter},
-    FormRow{"reduce_scatter_tensor", Op::reduce_scatter},
-    FormRow{"scatter", Op::scatter},
-    FormRow{"scatter_tensor", Op::scatter},
-    FormRow{"gather", Op::gather},
-    FormRow{"gather_into_tensor", Op::gather},
-    FormRow{"all_to_all", Op::all_to_all},
-    FormRow{"all_to_all_single", Op::all_to_all},
-    FormRow{"all_to_all_splits", Op::all_to_all},
-    FormRow{"barrier", Op::barrier},
-    FormRow{"send_recv", Op::send},
-};
-
-constexpr std::array<std::string_view, 14> kAlgorithms{"auto",
-                                                       "direct_inlined",
-                                                       "direct_arrival",
-                                                       "direct_staged",
-                                                       "two_level",
-                                                       "ring",
-                                                       "recursive_doubling",
-                                                       "halving_doubling",
-                                                       "pairwise",
-                                                       "binomial",
-                                                       "linear",
-                                                       "bruck",
-                                                       "halving",
-                                                       "dissemination"};
 
 /// How many elements: `fixed`, or the world size and `more`, or `bytes` of contribution and `more`.
 struct CountRow {
@@ -98,7 +59,6 @@ constexpr std::array<std::string_view, kSize> names(const std::array<Row, kSize>
   }
   return all;
 }
-constexpr auto kFormNames = names(kForms);
 constexpr auto kCountNames = names(kCounts);
 constexpr std::array<std::string_view, kDTypeCount> kDTypeNames = [] {
   std::array<std::string_view, kDTypeCount> all{};
@@ -115,8 +75,25 @@ constexpr std::array<std::string_view, kReduceOpCount + 1> kReduceNames = [] {
   return all;
 }();
 
-bool contributes_blocks(Op op) {
-  return op == Op::reduce_scatter || op == Op::all_to_all || op == Op::scatter;
+std::span<const std::string_view> form_names() {
+  static const std::vector<std::string_view> kNames = [] {
+    std::vector<std::string_view> all;
+    for (const Form& form : kForms) {
+      all.push_back(form.name);
+    }
+    return all;
+  }();
+  return kNames;
+}
+
+/// All that some operation has, after the name for the library's own choice.
+std::span<const std::string_view> algorithm_values() {
+  static const std::vector<std::string_view> kNames = [] {
+    std::vector<std::string_view> all = selectable_names();
+    all.insert(all.begin(), "auto");
+    return all;
+  }();
+  return kNames;
 }
 
 std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
@@ -138,37 +115,23 @@ Topology topology_of(const Case& test) {
 /// What selection goes by, for the largest block of the case.
 SelectionFacts facts_of(const Case& test) {
   const std::size_t elements = test.block_elements();
-  const bool uneven = elements != 0 && (test.form() == Form::all_gather_uneven ||
-                                        test.form() == Form::reduce_scatter_uneven);
-  return {
-      .op = test.op(),
-      .dtype = test.dtype(),
-      .reduce = test.reduces() ? test.reduce() : ReduceOp::sum,
-      .block_bytes = (elements + (uneven ? kMostUneven : 0)) * element_bytes(test.dtype()),
-      .ranks = test.world(),
-      .one_host = test.world() == 1 || test.transport() == Transport::shm,
-      .two_level = suits_two_level(Op::all_reduce, topology_of(test)),
-      .deterministic = test.values() == Values::ordered,
-      .pairwise_counts = test.form() == Form::all_to_all || test.form() == Form::all_to_all_splits,
-      .uneven = uneven,
-      .forced = test.algorithm()};
+  const Counts counts = test.form().counts;
+  const bool uneven = elements != 0 && counts == Counts::uneven;
+  return {.op = test.op(),
+          .dtype = test.dtype(),
+          .reduce = test.reduces() ? test.reduce() : ReduceOp::sum,
+          .block_bytes = (elements + (uneven ? kMostUneven : 0)) * element_bytes(test.dtype()),
+          .ranks = test.world(),
+          .one_host = test.world() == 1 || test.transport() == Transport::shm,
+          .two_level = suits_two_level(topology_of(test)),
+          .deterministic = test.values() == Values::ordered,
+          .pairwise_counts = counts == Counts::pairwise,
+          .uneven = uneven,
+          .forced = test.algorithm()};
 }
 
 /// Whether the forced algorithm would really run.
-bool takes_effect(const Case& test) {
-  constexpr std::array<std::string_view, 3> kDirect{"direct_inlined", "direct_arrival",
-                                                    "direct_staged"};
-  const Selection selection = select(facts_of(test), {});
-  switch (selection.kind) {
-    case Selection::Kind::direct:
-      return test.algorithm() == kDirect[static_cast<std::size_t>(selection.protocol)];
-    case Selection::Kind::two_level:
-      return test.algorithm() == "two_level";
-    case Selection::Kind::message:
-      return selection.algorithm != nullptr && test.algorithm() == selection.algorithm->name;
-  }
-  return false;
-}
+bool takes_effect(const Case& test) { return test.algorithm() == name(select(facts_of(test), {})); }
 
 bool values_fit(const Case& test) {
   if (test.values() == Values::plain) {
@@ -185,9 +148,9 @@ bool values_fit(const Case& test) {
 std::span<const std::string_view> values_of(Factor factor) {
   switch (factor) {
     case Factor::form:
-      return kFormNames;
+      return form_names();
     case Factor::algorithm:
-      return kAlgorithms;
+      return algorithm_values();
     case Factor::dtype:
       return kDTypeNames;
     case Factor::reduce:
@@ -210,11 +173,9 @@ std::span<const std::string_view> values_of(Factor factor) {
 
 std::string_view name_of(Factor factor) { return kFactorNames[static_cast<std::size_t>(factor)]; }
 
-Op Case::op() const { return kForms[(*this)[Factor::form]].op; }
-
 std::string_view Case::algorithm() const {
   const std::uint8_t index = (*this)[Factor::algorithm];
-  return index == 0 ? std::string_view{} : kAlgorithms[index];
+  return index == 0 ? std::string_view{} : algorithm_values()[index];
 }
 
 int Case::world() const { return kWorlds[(*this)[Factor::world]]; }
@@ -222,7 +183,7 @@ int Case::world() const { return kWorlds[(*this)[Factor::world]]; }
 std::size_t Case::block_elements() const {
   const CountRow& row = kCounts[(*this)[Factor::count]];
   const std::size_t blocks =
-      contributes_blocks(op()) ? static_cast<std::size_t>(world()) : std::size_t{1};
+      spec(op()).block_per_rank() ? static_cast<std::size_t>(world()) : std::size_t{1};
   if (row.fixed == kLarge) {
     return row.fixed / blocks;
   }
@@ -250,8 +211,7 @@ int host_of(int rank, int world) { return world % 2 == 1 ? rank % 2 : rank * 2 /
 
 bool exists(const Case& test) {
   const Op op = test.op();
-  const bool named =
-      test.algorithm().empty() || (op != Op::send && is_selectable(op, test.algorithm()));
+  const bool named = test.algorithm().empty() || is_selectable(op, test.algorithm());
   return named && spec(op).reduces == test.reduces();
 }
 

@@ -1,8 +1,10 @@
 // The test grid: which factors a case has, which values each factor takes, and which combinations
-// make sense. Everything else (cover, threads, processes, soak) goes by these tables; adding an
-// operation, an algorithm or a size to the tests is adding a value here.
+// make sense. Everything else (cover, threads, processes, soak) goes by these tables. Forms have a
+// table of their own, algorithms are the library's; adding a size to the tests is adding a value
+// here.
 #pragma once
 
+#include "multi/grid_forms.hpp"
 #include "plan/spec.hpp"
 
 #include <tutti/dtype.hpp>
@@ -17,28 +19,6 @@
 #include <string_view>
 
 namespace tutti::grid {
-
-/// One public call; several of them are forms of one operation.
-enum class Form : std::uint8_t {
-  all_reduce,
-  reduce,
-  broadcast,
-  all_gather,
-  all_gather_uneven,
-  all_gather_into_tensor,
-  reduce_scatter,
-  reduce_scatter_uneven,
-  reduce_scatter_tensor,
-  scatter,
-  scatter_tensor,
-  gather,
-  gather_into_tensor,
-  all_to_all,
-  all_to_all_single,
-  all_to_all_splits,
-  barrier,
-  send_recv,
-};
 
 /// shm and tcp: all ranks on one host. hosts: two pretended hosts, shared memory inside, TCP
 /// between.
@@ -77,8 +57,8 @@ struct Case {
   std::uint8_t operator[](Factor factor) const { return level[static_cast<std::size_t>(factor)]; }
   bool operator==(const Case&) const = default;
 
-  Form form() const { return static_cast<Form>((*this)[Factor::form]); }
-  Op op() const;
+  const Form& form() const { return kForms[(*this)[Factor::form]]; }
+  Op op() const { return form().op; }
   /// Empty: the library chooses.
   std::string_view algorithm() const;
   DType dtype() const { return static_cast<DType>((*this)[Factor::dtype]); }

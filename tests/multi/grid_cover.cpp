@@ -138,7 +138,7 @@ void draw(Rng& rng, const Fixed& fixed, Case& test) {
   } else if (!test.reduces()) {
     set(Factor::reduce, 1 + rng.below(levels(Factor::reduce) - 1));
   }
-  if (test.form() == Form::barrier) {
+  if (test.op() == Op::barrier) {
     set(Factor::dtype, 0);
     set(Factor::count, 0);
     set(Factor::layout, 0);

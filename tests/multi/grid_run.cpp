@@ -2,8 +2,6 @@
 
 #include "multi/grid_data.hpp"
 
-#include <tutti/collectives.hpp>
-
 #include <fmt/format.h>
 
 #include <chrono>
@@ -40,13 +38,10 @@ class Rank {
   void make_in_place();
   void make_transfer();
   void call();
-  void call_blocking();
-  void call_async();
-  void transfer();
   void check();
 
   bool is_root() const { return rank_ == test_.root(); }
-  bool single() const;
+  bool single() const { return test_.form().single; }
   /// Elements of the block that `from` makes for `to`.
   std::size_t elements(int from, int to) const;
   Tensor block(int from, int to) const {
@@ -56,12 +51,6 @@ class Rank {
   void add_output(const Tensor& expected, std::size_t elements);
   Buffer buffer(const Tensor& data, std::size_t blocks);
   std::vector<Tensor> views(const std::vector<Buffer>& buffers) const;
-  Tensor first(const std::vector<Buffer>& buffers) const {
-    return buffers.empty() ? Tensor{} : buffers[0].tensor();
-  }
-  ReduceOptions reduce_options() const {
-    return {.op = test_.reduce(), .factor = factor_of(test_, rank_)};
-  }
   SplitOptions splits() const;
 
   const Case& test_;
@@ -73,42 +62,27 @@ class Rank {
   Tensors tensors_{};
 };
 
-bool Rank::single() const {
-  switch (test_.form()) {
-    case Form::all_gather_into_tensor:
-    case Form::reduce_scatter_tensor:
-    case Form::scatter_tensor:
-    case Form::gather_into_tensor:
-    case Form::all_to_all_single:
-    case Form::all_to_all_splits:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::size_t Rank::elements(int from, int to) const {
   const std::size_t even = test_.block_elements();
   if (even == 0) {
     return 0;
   }
-  switch (test_.form()) {
-    case Form::all_gather_uneven:
-      return even + static_cast<std::size_t>(from % 3);
-    case Form::reduce_scatter_uneven:
-      return even + static_cast<std::size_t>(to % 3);
-    case Form::all_to_all:
-    case Form::all_to_all_splits:
+  switch (test_.form().counts) {
+    case Counts::even:
+      break;
+    case Counts::uneven:
+      return even + static_cast<std::size_t>((spec(test_.op()).block_per_rank() ? to : from) % 3);
+    case Counts::pairwise:
       return (from + 2 * to) % 3 == 1 ? 0 : even + static_cast<std::size_t>((from + to) % 2);
-    default:
-      return even;
   }
+  return even;
 }
 
 /// `data` in the case's layout; a tensor of several blocks keeps them apart along dimension 0.
 Buffer Rank::buffer(const Tensor& data, std::size_t blocks) {
   Extent extent{.rows = data.elements()};
-  if (test_.form() != Form::all_to_all_splits) {  // whose splits count rows
+  const bool splits = single() && test_.form().counts == Counts::pairwise;
+  if (!splits) {  // which count rows, so that a row is one element
     extent = extent_of(test_.layout(), data.elements() / blocks);
     extent.rows *= blocks;
   }
@@ -118,14 +92,12 @@ Buffer Rank::buffer(const Tensor& data, std::size_t blocks) {
 }
 
 void Rank::add_input(const Tensor& data) {
-  const std::size_t blocks = single() && test_.op() != Op::all_gather && test_.op() != Op::gather
-                                 ? static_cast<std::size_t>(size_)
-                                 : 1;
-  tensors_.inputs.push_back(buffer(data, blocks));
+  const bool world = single() && spec(test_.op()).block_per_rank();
+  tensors_.inputs.push_back(buffer(data, world ? static_cast<std::size_t>(size_) : 1));
 }
 
 void Rank::add_output(const Tensor& expected, std::size_t count) {
-  const bool world = single() && test_.op() != Op::scatter && test_.op() != Op::reduce_scatter;
+  const bool world = single() && spec(test_.op()).out.part == Part::world;
   // Other data of the same kind, so that bool tensors stay valid.
   const Tensor before = source_.block({.rank = 63, .block = rank_}, count);
   tensors_.outputs.push_back(buffer(before, world ? static_cast<std::size_t>(size_) : 1));
@@ -263,124 +235,25 @@ std::vector<Tensor> Rank::views(const std::vector<Buffer>& buffers) const {
   return all;
 }
 
-void Rank::call_blocking() {
+void Rank::call() {
   const std::vector<Tensor> inputs = views(tensors_.inputs);
   const std::vector<Tensor> outputs = views(tensors_.outputs);
-  const Tensor input = first(tensors_.inputs);
-  const Tensor output = first(tensors_.outputs);
-  const int root = test_.root();
-  switch (test_.form()) {
-    case Form::all_reduce:
-      return tutti::all_reduce(group_, output, reduce_options());
-    case Form::reduce:
-      return tutti::reduce(group_, output, root, reduce_options());
-    case Form::broadcast:
-      return tutti::broadcast(group_, output, root);
-    case Form::all_gather:
-    case Form::all_gather_uneven:
-      return tutti::all_gather(group_, outputs, input);
-    case Form::all_gather_into_tensor:
-      return tutti::all_gather_into_tensor(group_, output, input);
-    case Form::reduce_scatter:
-    case Form::reduce_scatter_uneven:
-      return tutti::reduce_scatter(group_, output, inputs, reduce_options());
-    case Form::reduce_scatter_tensor:
-      return tutti::reduce_scatter_tensor(group_, output, input, reduce_options());
-    case Form::scatter:
-      return tutti::scatter(group_, output, inputs, root);
-    case Form::scatter_tensor:
-      return tutti::scatter_tensor(group_, output, input, root);
-    case Form::gather:
-      return tutti::gather(group_, outputs, input, root);
-    case Form::gather_into_tensor:
-      return tutti::gather_into_tensor(group_, output, input, root);
-    case Form::all_to_all:
-      return tutti::all_to_all(group_, outputs, inputs);
-    case Form::all_to_all_single:
-      return tutti::all_to_all_single(group_, output, input);
-    case Form::all_to_all_splits:
-      return tutti::all_to_all_single(group_, output, input, splits());
-    case Form::barrier:
-      return tutti::barrier(group_);
-    case Form::send_recv:
-      return transfer();
+  const Form& form = test_.form();
+  Arguments with{.group = group_,
+                 .inputs = inputs,
+                 .outputs = outputs,
+                 .input = inputs.empty() ? Tensor{} : inputs[0],
+                 .output = outputs.empty() ? Tensor{} : outputs[0],
+                 .root = test_.root(),
+                 .message = {.tag = static_cast<int>(test_.hash() % 1000)},
+                 .any_source = test_.hash() % 2 == 0};
+  if (test_.reduces()) {
+    with.reduce = {.op = test_.reduce(), .factor = factor_of(test_, rank_)};
   }
-}
-
-void Rank::call_async() {
-  const std::vector<Tensor> inputs = views(tensors_.inputs);
-  const std::vector<Tensor> outputs = views(tensors_.outputs);
-  const Tensor input = first(tensors_.inputs);
-  const Tensor output = first(tensors_.outputs);
-  const int root = test_.root();
-  switch (test_.form()) {
-    case Form::all_reduce:
-      return async::all_reduce(group_, output, reduce_options()).wait();
-    case Form::reduce:
-      return async::reduce(group_, output, root, reduce_options()).wait();
-    case Form::broadcast:
-      return async::broadcast(group_, output, root).wait();
-    case Form::all_gather:
-    case Form::all_gather_uneven:
-      return async::all_gather(group_, outputs, input).wait();
-    case Form::all_gather_into_tensor:
-      return async::all_gather_into_tensor(group_, output, input).wait();
-    case Form::reduce_scatter:
-    case Form::reduce_scatter_uneven:
-      return async::reduce_scatter(group_, output, inputs, reduce_options()).wait();
-    case Form::reduce_scatter_tensor:
-      return async::reduce_scatter_tensor(group_, output, input, reduce_options()).wait();
-    case Form::scatter:
-      return async::scatter(group_, output, inputs, root).wait();
-    case Form::scatter_tensor:
-      return async::scatter_tensor(group_, output, input, root).wait();
-    case Form::gather:
-      return async::gather(group_, outputs, input, root).wait();
-    case Form::gather_into_tensor:
-      return async::gather_into_tensor(group_, output, input, root).wait();
-    case Form::all_to_all:
-      return async::all_to_all(group_, outputs, inputs).wait();
-    case Form::all_to_all_single:
-      return async::all_to_all_single(group_, output, input).wait();
-    case Form::all_to_all_splits:
-      return async::all_to_all_single(group_, output, input, splits()).wait();
-    case Form::barrier:
-      return async::barrier(group_).wait();
-    case Form::send_recv:
-      return transfer();
+  if (form.counts == Counts::pairwise) {
+    with.splits = splits();
   }
-}
-
-/// Each rank sends to the next one. Blocking: rank 0 starts the chain, so that nobody waits for
-/// ever.
-void Rank::transfer() {
-  const Tensor input = first(tensors_.inputs);
-  const Tensor output = first(tensors_.outputs);
-  const int next = (rank_ + 1) % size_;
-  const int previous = (rank_ + size_ - 1) % size_;
-  const MessageOptions tagged{.tag = static_cast<int>(test_.hash() % 1000)};
-  if (size_ == 1) {
-    const std::vector<P2POp> both{
-        {.kind = P2POp::Kind::isend, .tensor = input, .peer = 0, .tag = tagged.tag},
-        {.kind = P2POp::Kind::irecv, .tensor = output, .peer = 0, .tag = tagged.tag}};
-    return wait_all(batch_isend_irecv(group_, both));
-  }
-  if (test_.mode() == Mode::async) {
-    const Work sent = isend(group_, input, next, tagged);
-    const Work received = irecv(group_, output, previous, tagged);
-    return wait_all({received, sent});
-  }
-  if (rank_ == 0) {
-    send(group_, input, next, tagged);
-  }
-  const bool any = test_.hash() % 2 == 0;
-  const int source = recv(group_, output, any ? kAnySource : previous, tagged);
-  if (source != previous) {
-    throw std::runtime_error(fmt::format("recv returned rank {}, expected {}", source, previous));
-  }
-  if (rank_ != 0) {
-    send(group_, input, next, tagged);
-  }
+  (test_.mode() == Mode::blocking ? form.blocking : form.async)(with);
 }
 
 void Rank::check() {
@@ -406,11 +279,7 @@ void Rank::check() {
 
 Verdict Rank::run() {
   make();
-  if (test_.mode() == Mode::blocking) {
-    call_blocking();
-  } else {
-    call_async();
-  }
+  call();
   Verdict verdict;
   const bool equal =
       test_.op() == Op::all_reduce || test_.op() == Op::broadcast || test_.op() == Op::all_gather;

@@ -1,5 +1,5 @@
 # The rules of tidy.py: each takes the tree and yields (path, line, what is wrong and how to mend it).
-# How the code should look is written in docs/architecture.md; here is the part a script can hold.
+# They hold what a script can see of the form; the rest is for the formatter, the compilers and readers.
 import os
 import re
 import shutil
