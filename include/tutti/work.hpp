@@ -43,7 +43,9 @@ class [[nodiscard]] Work {
   /// Receives only, once complete: group rank of the sender. Else -1.
   int source_rank() const;
   /// Runs `callback` once the operation ends, at once if it has; on whichever thread completes it.
-  /// It must not block on the same group.
+  /// It may start operations, in the same order on all ranks, but should not wait: other work of
+  /// this process would wait with it. What it throws is logged and goes no further.
+  /// InvalidArgument for an empty function.
   void then(std::function<void(const Work&)> callback) const;
   /// Number of the operation in its group; for point to point the number of messages before it.
   std::uint64_t sequence_number() const;

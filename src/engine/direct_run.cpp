@@ -110,7 +110,22 @@ bool DirectRun::advance() {
     }
     step_ = 0;
   }
+  if (!plan_->symmetric && glimpse_disagreement()) {
+    return false;
+  }
   leave();
+  return true;
+}
+
+/// A rank that waits for nobody, such as a root, may have been told of a disagreement all the same:
+/// of two ranks that both take themselves for the root, the later one sees it.
+bool DirectRun::glimpse_disagreement() {
+  mismatch_seat_ = disagreeing_seat(mismatch_fingerprint_);
+  if (mismatch_seat_ < 0) {
+    mismatch_seat_ = kNone;
+    return false;
+  }
+  blocked_ = {&call_slot(mismatch_seat_).epoch, state_->call, mismatch_seat_};
   return true;
 }
 

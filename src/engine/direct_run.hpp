@@ -99,6 +99,7 @@ class DirectRun {
   bool enter();
   bool run_step(const DirectStep& step);
   void leave();
+  bool glimpse_disagreement();
   bool await(Epoch& epoch, std::uint32_t target, int seat);
   bool meet(int seat);
   bool passed(int seat, std::uint32_t epoch);

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <thread>
 
 namespace tutti {
 
@@ -154,7 +155,9 @@ CollectiveItem* Lane::front() {
   return queue_.empty() ? nullptr : queue_.front().get();
 }
 
-void Lane::pop_front() {
+/// Takes the front, which has ended, from the queue. Its Work ends once the seat is left: see
+/// end().
+std::shared_ptr<CollectiveItem> Lane::pop_front() {
   std::shared_ptr<CollectiveItem> item;
   {
     const std::scoped_lock lock(queue_mutex_);
@@ -163,8 +166,13 @@ void Lane::pop_front() {
     queued_.fetch_sub(1, std::memory_order_release);
   }
   item->ended.store(true, std::memory_order_release);
-  if (item->work) {
-    item->work->end(item->failure);
+  return item;
+}
+
+/// Tells who waits. Not in the driver's seat: callbacks may use the group.
+void Lane::end(const CollectiveItem& item) {
+  if (item.work) {
+    item.work->end(item.failure);
   }
   if (waiters_.load(std::memory_order_seq_cst) != 0) {
     const std::scoped_lock lock(handover_mutex_);
@@ -172,21 +180,20 @@ void Lane::pop_front() {
   }
 }
 
-/// Moves the front of the queue on; true if an item ended. Driver only.
-bool Lane::advance_front() {
+/// Moves the front of the queue on; returns it if it ended. Driver only.
+std::shared_ptr<CollectiveItem> Lane::advance_front() {
   CollectiveItem* item = front();
   if (item == nullptr) {
-    return false;
+    return nullptr;
   }
   if (failed_.load(std::memory_order_acquire)) {
     look(*item);
   }
   run_queued(*item);
   if (!item->failure && !item->ended.load(std::memory_order_relaxed)) {
-    return false;
+    return nullptr;
   }
-  pop_front();
-  return true;
+  return pop_front();
 }
 
 /// Starts the item if need be and advances it; sets `failure` or `ended` when it is over.
@@ -299,15 +306,22 @@ bool Lane::drive_until(Done done, std::optional<Deadline> deadline) {
       }
       continue;
     }
+    std::shared_ptr<CollectiveItem> ended;
     if (!done()) {
-      if (advance_front()) {
+      ended = advance_front();
+      if (ended) {
         backoff.restart();
       } else if (CollectiveItem* item = front(); item != nullptr && !done()) {
         Backoff turn(fabric_.wait_policy(), load_);
         await(*item, turn);
+      } else if (!backoff.pause()) {
+        std::this_thread::yield();  // another thread is about to end what is waited for
       }
     }
     leave_seat();
+    if (ended) {
+      end(*ended);
+    }
   }
   return true;
 }
@@ -327,12 +341,13 @@ bool Lane::drive(WorkState& state, std::optional<std::chrono::milliseconds> time
 bool Lane::poll() {
   bool moved = settle_messages();
   while (queued_.load(std::memory_order_acquire) != 0 && try_take_seat()) {
-    const bool ended = advance_front();
+    const auto ended = advance_front();
     leave_seat();
-    moved = moved || ended;
     if (!ended) {
       break;
     }
+    end(*ended);
+    moved = true;
   }
   return moved;
 }

@@ -135,9 +135,10 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   void announce_fault(const Failure& failure);
   void run_to_end(CollectiveItem& item);
   void run_queued(CollectiveItem& item);
-  bool advance_front();
+  std::shared_ptr<CollectiveItem> advance_front();
   CollectiveItem* front();
-  void pop_front();
+  std::shared_ptr<CollectiveItem> pop_front();
+  void end(const CollectiveItem& item);
   template <class Done>
   bool drive_until(Done done, std::optional<Deadline> deadline);
 

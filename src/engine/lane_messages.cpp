@@ -134,10 +134,10 @@ std::vector<std::shared_ptr<MessageWork>> Lane::messages() const {
   return messages_;
 }
 
-/// Ends the item if the transport is done with it; true if it has ended.
+/// Ends the item if the transport is done with it; true if it has ended, and its Work as well.
 bool Lane::settle(MessageItem& item) {
   if (item.ended.load(std::memory_order_acquire)) {
-    return true;
+    return item.work == nullptr || item.work->ended();  // another thread may be about to end it
   }
   if (!item.is_over()) {
     return false;
@@ -146,7 +146,7 @@ bool Lane::settle(MessageItem& item) {
   {
     const std::scoped_lock lock(item.settle_mutex);
     if (item.ended.load(std::memory_order_relaxed)) {
-      return true;
+      return item.work == nullptr || item.work->ended();
     }
     conclude(item, item.state());
     if (item.work != nullptr) {

@@ -1,6 +1,7 @@
 #include "engine/work.hpp"
 
 #include "base/ensure.hpp"
+#include "base/log.hpp"
 
 #include <tutti/error.hpp>
 
@@ -21,7 +22,7 @@ void WorkState::end(std::optional<Failure> failure) {
     callbacks.swap(callbacks_);
   }
   for (const auto& callback : callbacks) {
-    callback();
+    call_back(callback);
   }
 }
 
@@ -33,7 +34,19 @@ void WorkState::then(std::function<void()> callback) {
       return;
     }
   }
-  callback();
+  call_back(callback);
+}
+
+/// A callback may run in any thread that moves operations on, none of which could deal with what it
+/// throws.
+void WorkState::call_back(const std::function<void()>& callback) const {
+  try {
+    callback();
+  } catch (const std::exception& error) {
+    log_line(fmt::format("{} #{}: a callback threw: {}", op_, sequence_, error.what()));
+  } catch (...) {
+    log_line(fmt::format("{} #{}: a callback threw something unknown", op_, sequence_));
+  }
 }
 
 namespace {

@@ -62,6 +62,8 @@ class WorkState {
   void set_source(int source) { source_ = source; }
 
  private:
+  void call_back(const std::function<void()>& callback) const;
+
   enum class Status : std::uint8_t { pending, succeeded, failed };
 
   std::shared_ptr<WorkDriver> driver_;

@@ -95,76 +95,77 @@ void check_self_transfers(const Group& group, std::span<const P2POp> batch) {
 
 }  // namespace
 
-void all_reduce(Group& group, const Tensor& tensor, const ReduceOptions& options) {
+void all_reduce(const Group& group, const Tensor& tensor, const ReduceOptions& options) {
   group.state().submit(in_place(Op::all_reduce, tensor, 0, options));
 }
-void reduce(Group& group, const Tensor& tensor, int root, const ReduceOptions& options) {
+void reduce(const Group& group, const Tensor& tensor, int root, const ReduceOptions& options) {
   group.state().submit(in_place(Op::reduce, tensor, root, options));
 }
-void broadcast(Group& group, const Tensor& tensor, int root, const CallOptions& options) {
+void broadcast(const Group& group, const Tensor& tensor, int root, const CallOptions& options) {
   group.state().submit(in_place(Op::broadcast, tensor, root, {.timeout = options.timeout}));
 }
-void all_gather(Group& group, Tensors outputs, const Tensor& input, const CallOptions& options) {
+void all_gather(const Group& group, Tensors outputs, const Tensor& input,
+                const CallOptions& options) {
   group.state().submit(moving(Op::all_gather, outputs, one(input), Form::list, 0, options));
 }
-void all_gather_into_tensor(Group& group, const Tensor& output, const Tensor& input,
+void all_gather_into_tensor(const Group& group, const Tensor& output, const Tensor& input,
                             const CallOptions& options) {
   group.state().submit(moving(Op::all_gather, one(output), one(input), Form::single, 0, options));
 }
-void reduce_scatter(Group& group, const Tensor& output, Tensors inputs,
+void reduce_scatter(const Group& group, const Tensor& output, Tensors inputs,
                     const ReduceOptions& options) {
   group.state().submit(reducing(Op::reduce_scatter, one(output), inputs, Form::list, options));
 }
-void reduce_scatter_tensor(Group& group, const Tensor& output, const Tensor& input,
+void reduce_scatter_tensor(const Group& group, const Tensor& output, const Tensor& input,
                            const ReduceOptions& options) {
   group.state().submit(
       reducing(Op::reduce_scatter, one(output), one(input), Form::single, options));
 }
-void scatter(Group& group, const Tensor& output, Tensors inputs, int root,
+void scatter(const Group& group, const Tensor& output, Tensors inputs, int root,
              const CallOptions& options) {
   group.state().submit(moving(Op::scatter, one(output), inputs, Form::list, root, options));
 }
-void scatter_tensor(Group& group, const Tensor& output, const Tensor& input, int root,
+void scatter_tensor(const Group& group, const Tensor& output, const Tensor& input, int root,
                     const CallOptions& options) {
   group.state().submit(
       moving(Op::scatter, one(output), optional(input), Form::single, root, options));
 }
-void gather(Group& group, Tensors outputs, const Tensor& input, int root,
+void gather(const Group& group, Tensors outputs, const Tensor& input, int root,
             const CallOptions& options) {
   group.state().submit(moving(Op::gather, outputs, one(input), Form::list, root, options));
 }
-void gather_into_tensor(Group& group, const Tensor& output, const Tensor& input, int root,
+void gather_into_tensor(const Group& group, const Tensor& output, const Tensor& input, int root,
                         const CallOptions& options) {
   group.state().submit(
       moving(Op::gather, optional(output), one(input), Form::single, root, options));
 }
-void all_to_all(Group& group, Tensors outputs, Tensors inputs, const CallOptions& options) {
+void all_to_all(const Group& group, Tensors outputs, Tensors inputs, const CallOptions& options) {
   group.state().submit(moving(Op::all_to_all, outputs, inputs, Form::list, 0, options));
 }
-void all_to_all_single(Group& group, const Tensor& output, const Tensor& input,
+void all_to_all_single(const Group& group, const Tensor& output, const Tensor& input,
                        const SplitOptions& options) {
   std::vector<std::int64_t> in_rows;
   std::vector<std::int64_t> out_rows;
   group.state().submit(splitting(output, input, options, in_rows, out_rows, group.size()));
 }
-void barrier(Group& group, const CallOptions& options) {
+void barrier(const Group& group, const CallOptions& options) {
   group.state().submit(barrier_request(options));
 }
 
-void send(Group& group, const Tensor& tensor, int peer, const MessageOptions& options) {
+void send(const Group& group, const Tensor& tensor, int peer, const MessageOptions& options) {
   group.state().transfer(message(Op::send, tensor, peer, options));
 }
-int recv(Group& group, const Tensor& tensor, int peer, const MessageOptions& options) {
+int recv(const Group& group, const Tensor& tensor, int peer, const MessageOptions& options) {
   return group.state().transfer(message(Op::recv, tensor, peer, options));
 }
-Work isend(Group& group, const Tensor& tensor, int peer, const MessageOptions& options) {
+Work isend(const Group& group, const Tensor& tensor, int peer, const MessageOptions& options) {
   return Work(group.state().transfer_async(message(Op::send, tensor, peer, options)));
 }
-Work irecv(Group& group, const Tensor& tensor, int peer, const MessageOptions& options) {
+Work irecv(const Group& group, const Tensor& tensor, int peer, const MessageOptions& options) {
   return Work(group.state().transfer_async(message(Op::recv, tensor, peer, options)));
 }
 
-std::vector<Work> batch_isend_irecv(Group& group, std::span<const P2POp> batch,
+std::vector<Work> batch_isend_irecv(const Group& group, std::span<const P2POp> batch,
                                     const CallOptions& options) {
   if (batch.empty()) {
     throw InvalidArgument(
@@ -256,67 +257,68 @@ std::vector<Work> batch_isend_irecv(std::span<const P2POp> batch, const CallOpti
 
 namespace async {
 
-Work all_reduce(Group& group, const Tensor& tensor, const ReduceOptions& options) {
+Work all_reduce(const Group& group, const Tensor& tensor, const ReduceOptions& options) {
   return Work(group.state().submit_async(in_place(Op::all_reduce, tensor, 0, options)));
 }
-Work reduce(Group& group, const Tensor& tensor, int root, const ReduceOptions& options) {
+Work reduce(const Group& group, const Tensor& tensor, int root, const ReduceOptions& options) {
   return Work(group.state().submit_async(in_place(Op::reduce, tensor, root, options)));
 }
-Work broadcast(Group& group, const Tensor& tensor, int root, const CallOptions& options) {
+Work broadcast(const Group& group, const Tensor& tensor, int root, const CallOptions& options) {
   return Work(group.state().submit_async(
       in_place(Op::broadcast, tensor, root, {.timeout = options.timeout})));
 }
-Work all_gather(Group& group, Tensors outputs, const Tensor& input, const CallOptions& options) {
+Work all_gather(const Group& group, Tensors outputs, const Tensor& input,
+                const CallOptions& options) {
   return Work(group.state().submit_async(
       moving(Op::all_gather, outputs, one(input), Form::list, 0, options)));
 }
-Work all_gather_into_tensor(Group& group, const Tensor& output, const Tensor& input,
+Work all_gather_into_tensor(const Group& group, const Tensor& output, const Tensor& input,
                             const CallOptions& options) {
   return Work(group.state().submit_async(
       moving(Op::all_gather, one(output), one(input), Form::single, 0, options)));
 }
-Work reduce_scatter(Group& group, const Tensor& output, Tensors inputs,
+Work reduce_scatter(const Group& group, const Tensor& output, Tensors inputs,
                     const ReduceOptions& options) {
   return Work(group.state().submit_async(
       reducing(Op::reduce_scatter, one(output), inputs, Form::list, options)));
 }
-Work reduce_scatter_tensor(Group& group, const Tensor& output, const Tensor& input,
+Work reduce_scatter_tensor(const Group& group, const Tensor& output, const Tensor& input,
                            const ReduceOptions& options) {
   return Work(group.state().submit_async(
       reducing(Op::reduce_scatter, one(output), one(input), Form::single, options)));
 }
-Work scatter(Group& group, const Tensor& output, Tensors inputs, int root,
+Work scatter(const Group& group, const Tensor& output, Tensors inputs, int root,
              const CallOptions& options) {
   return Work(group.state().submit_async(
       moving(Op::scatter, one(output), inputs, Form::list, root, options)));
 }
-Work scatter_tensor(Group& group, const Tensor& output, const Tensor& input, int root,
+Work scatter_tensor(const Group& group, const Tensor& output, const Tensor& input, int root,
                     const CallOptions& options) {
   return Work(group.state().submit_async(
       moving(Op::scatter, one(output), optional(input), Form::single, root, options)));
 }
-Work gather(Group& group, Tensors outputs, const Tensor& input, int root,
+Work gather(const Group& group, Tensors outputs, const Tensor& input, int root,
             const CallOptions& options) {
   return Work(group.state().submit_async(
       moving(Op::gather, outputs, one(input), Form::list, root, options)));
 }
-Work gather_into_tensor(Group& group, const Tensor& output, const Tensor& input, int root,
+Work gather_into_tensor(const Group& group, const Tensor& output, const Tensor& input, int root,
                         const CallOptions& options) {
   return Work(group.state().submit_async(
       moving(Op::gather, optional(output), one(input), Form::single, root, options)));
 }
-Work all_to_all(Group& group, Tensors outputs, Tensors inputs, const CallOptions& options) {
+Work all_to_all(const Group& group, Tensors outputs, Tensors inputs, const CallOptions& options) {
   return Work(
       group.state().submit_async(moving(Op::all_to_all, outputs, inputs, Form::list, 0, options)));
 }
-Work all_to_all_single(Group& group, const Tensor& output, const Tensor& input,
+Work all_to_all_single(const Group& group, const Tensor& output, const Tensor& input,
                        const SplitOptions& options) {
   std::vector<std::int64_t> in_rows;
   std::vector<std::int64_t> out_rows;
   return Work(group.state().submit_async(
       splitting(output, input, options, in_rows, out_rows, group.size())));
 }
-Work barrier(Group& group, const CallOptions& options) {
+Work barrier(const Group& group, const CallOptions& options) {
   return Work(group.state().submit_async(barrier_request(options)));
 }
 

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kVerdictGrace{1000};
 
 class MonitoredBarrier {
  public:
-  MonitoredBarrier(Group& group, const MonitoredBarrierOptions& options)
+  MonitoredBarrier(const Group& group, const MonitoredBarrierOptions& options)
       : lane_(group.state().lane()),
         seat_(group.state().seat()),
         number_(group.state().next_monitored_barrier()),
@@ -68,8 +68,8 @@ class MonitoredBarrier {
     }
     const Deadline grace = Deadline::after(kVerdictGrace);
     for (int rank = 1; rank < seat_.size; ++rank) {
-      const std::byte mark = came_[static_cast<std::size_t>(rank)];
-      if (mark == kHere || mark == kUnasked) {
+      // Also who is late learns of it, once it comes.
+      if (came_[static_cast<std::size_t>(rank)] != kGone) {
         tell(rank, grace);
       }
     }
@@ -86,8 +86,14 @@ class MonitoredBarrier {
   void report() {
     std::byte here = kHere;
     const Deadline deadline = Deadline::after(timeout_ + kVerdictGrace);
-    if (!lane_.transfer_bytes(Op::send, 0, tag(0), std::span(&here, 1), deadline) ||
-        !lane_.transfer_bytes(Op::recv, 0, tag(1), came_, deadline)) {
+    bool answered = false;
+    try {
+      answered = lane_.transfer_bytes(Op::send, 0, tag(0), std::span(&here, 1), deadline) &&
+                 lane_.transfer_bytes(Op::recv, 0, tag(1), came_, deadline);
+    } catch (const PeerLost&) {
+      fail(ErrorKind::peer_lost, "rank 0, which collects, is gone", 0);
+    }
+    if (!answered) {
       fail(ErrorKind::timeout,
            fmt::format("rank 0, which collects, did not answer within {} ms", timeout_.count()), 0);
     }
@@ -106,7 +112,7 @@ class MonitoredBarrier {
   [[noreturn]] void fail(ErrorKind kind, const std::string& what, int peer) {
     const Failure failure{
         .kind = kind, .text = fmt::format("{}: {}", describe(context_), what), .peer = peer};
-    lane_.fail(failure, Lane::Tell::nobody);
+    lane_.fail(failure, Lane::Tell::others);
     raise(failure);
   }
 
@@ -129,7 +135,7 @@ class MonitoredBarrier {
 
 }  // namespace
 
-void monitored_barrier(Group& group, const MonitoredBarrierOptions& options) {
+void monitored_barrier(const Group& group, const MonitoredBarrierOptions& options) {
   MonitoredBarrier(group, options).run();
 }
 

@@ -162,8 +162,8 @@ std::vector<UniqueFd> recv_fds(int fd, std::span<std::byte> payload, Deadline de
       collect_fds(message, fds);
       if ((message.msg_flags & MSG_CTRUNC) != 0 || fds.size() > limits::kMaxPassedFds) {
         throw PeerLost(fmt::format(
-            "more descriptors arrived than could be taken (at most {} per message, and the "
-            "process's own limit of open files)",
+            "descriptors were lost: this process has too many files open (ulimit -n), or more "
+            "than {} came at once",
             limits::kMaxPassedFds));
       }
       done += static_cast<std::size_t>(got);

@@ -66,6 +66,10 @@ bool same_layout(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor Tensor::empty(Shape shape, DType dtype) {
+  if (static_cast<std::size_t>(dtype) >= kDTypeCount) {
+    throw InvalidArgument(fmt::format("dtype {} is unknown; there are {}",
+                                      static_cast<unsigned>(dtype), kDTypeCount));
+  }
   const std::size_t bytes = layout::count_elements(shape, dtype) * element_bytes(dtype);
   std::shared_ptr<void> memory = allocate(bytes, shape, dtype);
   void* data = memory.get();

@@ -275,7 +275,11 @@ void Connector::connect_to_lower() {
       entry.reason = *std::move(reason);
     } else if (auto socket = connect_abstract(card.name, deadline_)) {
       entry.socket = std::move(*socket);
-      send_hello(low, entry.socket.get(), true);
+      try {
+        send_hello(low, entry.socket.get(), true);
+      } catch (const PeerLost& error) {
+        throw PeerLost(fmt::format("rank {} hung up: {}", low, error.what()), low);
+      }
       bit = '1';
     } else {
       entry.reason = "its abstract socket cannot be reached";
@@ -311,8 +315,12 @@ void Connector::read_replies() {
   for (int low = 0; low < options_.rank; ++low) {
     FabricPeer& entry = peer(low);
     Hello hello;
-    const bool mapped = entry.socket.valid() && read_hello(low, entry.socket.get(), hello);
-    mapped_own_ += mapped ? '1' : '0';
+    try {
+      const bool mapped = entry.socket.valid() && read_hello(low, entry.socket.get(), hello);
+      mapped_own_ += mapped ? '1' : '0';
+    } catch (const PeerLost& error) {
+      throw PeerLost(fmt::format("rank {} did not answer: {}", low, error.what()), low);
+    }
   }
 }
 

@@ -15,6 +15,7 @@ constexpr std::string_view kFailed = "!";
 /// Published by a rank that has said why it fails and waits for nothing any more.
 constexpr std::string_view kGone = "gone";
 constexpr std::chrono::seconds kNewsLimit{1};
+constexpr std::chrono::milliseconds kLookInterval{500};  // while some have not come: who failed?
 
 std::string key_of(std::string_view what, int rank) { return fmt::format("{}/{}", what, rank); }
 
@@ -46,33 +47,52 @@ std::vector<std::string> StartExchange::exchange(std::string_view what, std::str
 std::vector<std::string> StartExchange::fetch(std::string_view what,
                                               const std::vector<int>& ranks) {
   const std::vector<std::string> keys = keys_of(what, ranks);
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-      deadline_.left(std::chrono::steady_clock::now()));
-  try {
-    options_.store->wait(keys, std::max(left, std::chrono::milliseconds(1)));
-  } catch (const Timeout&) {
-    std::vector<int> missing;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (!options_.store->check(std::span(&keys[i], 1))) {
-        missing.push_back(ranks[i]);
+  for (;;) {
+    const Duration left = deadline_.left(std::chrono::steady_clock::now());
+    const auto slice = std::chrono::ceil<std::chrono::milliseconds>(
+        std::clamp<Duration>(left, std::chrono::milliseconds(1), kLookInterval));
+    try {
+      options_.store->wait(keys, slice);
+      break;
+    } catch (const Timeout&) {
+      const std::vector<int> missing = look(keys, ranks);
+      if (left == Duration::zero() && !missing.empty()) {
+        throw Timeout(
+            fmt::format("joining the job (rank {} of {}): no sign of rank {} at {} after {} ms; "
+                        "check that every rank was started",
+                        options_.rank, options_.world_size, fmt::join(missing, ", "),
+                        options_.store->describe(), options_.timeout.count()));
       }
     }
-    throw Timeout(
-        fmt::format("joining the job (rank {} of {}): no sign of rank {} at {} after {} ms; "
-                    "check that every rank was started",
-                    options_.rank, options_.world_size, fmt::join(missing, ", "),
-                    options_.store->describe(), options_.timeout.count()));
   }
   std::vector<std::string> values = options_.store->multi_get(keys);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i].starts_with(kFailed)) {
-      cause_ = values[i];
-      throw PeerLost(fmt::format("joining the job (rank {} of {}): {}", options_.rank,
-                                 options_.world_size, cause_.substr(kFailed.size())),
-                     ranks[i]);
-    }
+    refuse_failed(values[i], ranks[i]);
   }
   return values;
+}
+
+/// While not all have come: some of them may have failed. Returns those that have not come.
+std::vector<int> StartExchange::look(const std::vector<std::string>& keys,
+                                     const std::vector<int>& ranks) {
+  std::vector<int> missing;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (options_.store->check(std::span(&keys[i], 1))) {
+      refuse_failed(options_.store->get(keys[i]), ranks[i]);
+    } else {
+      missing.push_back(ranks[i]);
+    }
+  }
+  return missing;
+}
+
+void StartExchange::refuse_failed(const std::string& value, int rank) {
+  if (value.starts_with(kFailed)) {
+    cause_ = value;
+    throw PeerLost(fmt::format("joining the job (rank {} of {}): {}", options_.rank,
+                               options_.world_size, cause_.substr(kFailed.size())),
+                   rank);
+  }
 }
 
 void StartExchange::tell_others(const Error& error) {

@@ -47,6 +47,9 @@ class StartExchange {
   void tell_others(const Error& error);
 
  private:
+  std::vector<int> look(const std::vector<std::string>& keys, const std::vector<int>& ranks);
+  void refuse_failed(const std::string& value, int rank);
+
   Options options_;
   Deadline deadline_;
   std::string cause_{};  ///< what another rank's failure says

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -124,6 +125,25 @@ TEST_P(DisagreeingRanks, WhoseCountsCancelInASumAreStillFound) {
         EXPECT_THROW(all_reduce(group, ones(999 + group.rank())), Mismatch);
       },
       options);
+}
+
+TEST_P(DisagreeingRanks, WhoBothTakeThemselvesForTheRootAreToldWithoutAnotherCall) {
+  if (GetParam() != "shm") {
+    GTEST_SKIP() << "over messages the next call tells";
+  }
+  for (const std::int64_t count : {1, 1000, 100000}) {
+    std::atomic<int> told = 0;
+    testing::run_thread_ranks(2, [&](Context& context) {
+      Group group = context.new_group();
+      try {
+        broadcast(group, ones(count), group.rank());
+      } catch (const Mismatch&) {
+        ++told;
+      }
+      barrier(context.world());
+    });
+    EXPECT_GE(told, 1) << count;
+  }
 }
 
 TEST_P(DisagreeingRanks, PairsOfAllToAllWithOtherCountsAreNamed) {

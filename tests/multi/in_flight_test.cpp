@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -78,6 +80,51 @@ TEST_P(InFlight, MessagesAndCollectivesOfSeveralThreadsGoBesideEachOther) {
           ASSERT_EQ(got.item(), i);
         }
         other.join();
+      },
+      options());
+}
+
+TEST_P(InFlight, AWorkThatWasWaitedForIsComplete) {
+  constexpr int kRounds = 2000;
+  testing::run_thread_ranks(
+      2,
+      [](Context& context) {
+        Group group = context.world();
+        const int peer = 1 - group.rank();
+        const Tensor tensor = number(7);
+        for (int i = 0; i < kRounds; ++i) {
+          const Work sent = isend(group, tensor, peer);
+          const Tensor got = number(0);
+          const Work received = irecv(group, got, kAnySource);
+          received.wait();
+          ASSERT_TRUE(received.is_completed());
+          ASSERT_EQ(received.source_rank(), peer);
+          sent.wait();
+          ASSERT_TRUE(sent.is_success());
+        }
+      },
+      options());
+}
+
+TEST_P(InFlight, CallbacksMayUseTheGroupAndWhatTheyThrowGoesNoFurther) {
+  testing::run_thread_ranks(
+      3,
+      [](Context& context) {
+        Group group = context.world();
+        const Tensor first = number(1);
+        const Tensor second = number(1);
+        std::promise<Work> chained;
+        const Work work = async::all_reduce(group, first);
+        work.then([&](const Work&) {
+          chained.set_value(async::all_reduce(group, second));
+          throw std::runtime_error("a test's callback");
+        });
+        work.wait();
+        chained.get_future().get().wait();
+        work.then([](const Work&) { throw 1; });  // at once: it has ended
+        EXPECT_EQ(first.item(), 3);
+        EXPECT_EQ(second.item(), 3);
+        barrier(group);
       },
       options());
 }
