@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <new>
 #include <numeric>
 
@@ -53,6 +54,16 @@ std::string record_of(const GroupPlan& plan) {
                      plan.options.ordered ? " ordered" : "",
                      plan.options.deterministic ? " deterministic" : "",
                      plan.options.algorithm.empty() ? "" : " algorithm " + plan.options.algorithm);
+}
+
+/// Whether `rank` published its record; not if the store is gone.
+bool has_record(Store& store, int rank) {
+  const std::string key = std::to_string(rank);
+  try {
+    return store.check(std::span(&key, 1));
+  } catch (const StoreError&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -134,9 +145,8 @@ void ContextState::await_leavers() {
     fabric_->look_at_peers();
     std::vector<std::string> keys;
     for (int rank = 0; rank < world_size_; ++rank) {
-      const std::string key = fmt::format("left/{}", rank);
-      if (!store_->check(std::span(&key, 1)) && !fabric_->failure(rank)) {
-        keys.push_back(key);
+      if (!fabric_->failure(rank)) {
+        keys.push_back(fmt::format("left/{}", rank));
       }
     }
     if (keys.empty() || deadline.passed(std::chrono::steady_clock::now())) {
@@ -173,20 +183,35 @@ bool ContextState::all_there(const GroupPlan& plan, Store& store,
   } catch (const Timeout&) {
     return false;
   } catch (const StoreError&) {
-    refuse_if_gone(plan, plan.callers);  // a dead rank that served the store is the cause
+    refuse_if_gone(plan, store);  // a dead rank that served the store is the cause
     throw;
   }
 }
 
-void ContextState::refuse_if_gone(const GroupPlan& plan, const std::vector<int>& ranks) {
+/// Throws if a caller is gone and left no record behind.
+void ContextState::refuse_if_gone(const GroupPlan& plan, Store& store) {
   fabric_->look_at_peers();
   fabric_->transport().poll();
-  for (const int rank : ranks) {
-    if (const auto cause = fabric_->failure(rank)) {
+  for (const int rank : plan.callers) {
+    const auto cause = fabric_->failure(rank);
+    if (cause && !has_record(store, rank)) {
       throw PeerLost(fmt::format("new_group '{}' (rank {}): rank {} is gone ({})", plan.name, rank_,
                                  rank, cause->text),
                      rank);
     }
+  }
+}
+
+void ContextState::refuse_late(const GroupPlan& plan, Store& store,
+                               std::chrono::milliseconds limit) const {
+  std::vector<int> missing;
+  std::ranges::copy_if(plan.callers, std::back_inserter(missing),
+                       [&](int rank) { return !has_record(store, rank); });
+  if (!missing.empty()) {
+    throw Timeout(fmt::format(
+        "new_group '{}' (rank {}): rank {} did not call it within {} ms; every rank of "
+        "[{}] must make the group, in the same order as its other groups",
+        plan.name, rank_, fmt::join(missing, ", "), limit.count(), fmt::join(plan.callers, ", ")));
   }
 }
 
@@ -205,19 +230,9 @@ void ContextState::exchange_records(const GroupPlan& plan, Store& store, const s
     if (all_there(plan, store, keys, std::min<Duration>(kLookInterval, left))) {
       break;
     }
-    std::vector<int> missing;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (!store.check(std::span(&keys[i], 1))) {
-        missing.push_back(plan.callers[i]);
-      }
-    }
-    refuse_if_gone(plan, missing);
-    if (left == Duration::zero() && !missing.empty()) {
-      throw Timeout(fmt::format(
-          "new_group '{}' (rank {}): rank {} did not call it within {} ms; every rank of "
-          "[{}] must make the group, in the same order as its other groups",
-          plan.name, rank_, fmt::join(missing, ", "), limit.count(),
-          fmt::join(plan.callers, ", ")));
+    refuse_if_gone(plan, store);
+    if (left == Duration::zero()) {
+      refuse_late(plan, store, limit);
     }
   }
   records = store.multi_get(keys);

@@ -67,7 +67,8 @@ class ContextState {
 
   bool all_there(const GroupPlan& plan, Store& store, const std::vector<std::string>& keys,
                  Duration limit);
-  void refuse_if_gone(const GroupPlan& plan, const std::vector<int>& ranks);
+  void refuse_if_gone(const GroupPlan& plan, Store& store);
+  void refuse_late(const GroupPlan& plan, Store& store, std::chrono::milliseconds limit) const;
   void exchange_records(const GroupPlan& plan, Store& store, const std::string& record,
                         std::vector<std::string>& records);
   std::unique_ptr<Place> make_place(const GroupPlan& plan, std::uint64_t identity,

@@ -61,7 +61,8 @@ class MonitoredBarrier {
         if (!lane_.transfer_bytes(Op::recv, rank, tag(0), std::span(&mark, 1), deadline)) {
           mark = kLate;
         }
-      } catch (const PeerLost&) {
+      } catch (const PeerLost& error) {
+        rethrow_unless_about(error, rank);
         mark = kGone;
       }
       complete = complete && mark == kHere;
@@ -75,10 +76,18 @@ class MonitoredBarrier {
     }
   }
 
+  /// A transfer also ends when the group has failed because of somebody else.
+  static void rethrow_unless_about(const PeerLost& error, int rank) {
+    if (error.peer() != rank) {
+      throw error;
+    }
+  }
+
   void tell(int rank, Deadline deadline) {
     try {
       lane_.transfer_bytes(Op::send, rank, tag(1), came_, deadline);
-    } catch (const PeerLost&) {
+    } catch (const PeerLost& error) {
+      rethrow_unless_about(error, rank);
       // It came, or was not asked, and then died: the next operation says so.
     }
   }
@@ -90,7 +99,8 @@ class MonitoredBarrier {
     try {
       answered = lane_.transfer_bytes(Op::send, 0, tag(0), std::span(&here, 1), deadline) &&
                  lane_.transfer_bytes(Op::recv, 0, tag(1), came_, deadline);
-    } catch (const PeerLost&) {
+    } catch (const PeerLost& error) {
+      rethrow_unless_about(error, 0);
       fail(ErrorKind::peer_lost, "rank 0, which collects, is gone", 0);
     }
     if (!answered) {

@@ -4,7 +4,7 @@
 //   reached  which lower ranks' abstract sockets it could connect to
 //   mapped   with which of those both sides mapped the other's segment
 // After the last one every rank knows, alike, which pairs share memory; the others connect over
-// TCP, at the address under `tcp`. A rank that fails publishes "!" and the cause instead, so that
+// TCP, at the address under `tcp`. A rank that fails publishes the cause under `failed`, so that
 // nobody waits for it. docs/wire.md, section "Start", has the bytes.
 #pragma once
 

@@ -4,18 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <span>
 
 namespace tutti {
 namespace {
 
-/// Begins the cause that a failed rank publishes.
-constexpr std::string_view kFailed = "!";
+/// Under it the first rank that fails publishes its number and the cause, "3 no such interface".
+constexpr std::string_view kFailed = "failed";
 /// Published by a rank that has said why it fails and waits for nothing any more.
 constexpr std::string_view kGone = "gone";
 constexpr std::chrono::seconds kNewsLimit{1};
-constexpr std::chrono::milliseconds kLookInterval{500};  // while some have not come: who failed?
+constexpr std::chrono::milliseconds kLookInterval{100};  // while some have not come: did one fail?
 
 std::string key_of(std::string_view what, int rank) { return fmt::format("{}/{}", what, rank); }
 
@@ -55,53 +56,51 @@ std::vector<std::string> StartExchange::fetch(std::string_view what,
       options_.store->wait(keys, slice);
       break;
     } catch (const Timeout&) {
-      const std::vector<int> missing = look(keys, ranks);
-      if (left == Duration::zero() && !missing.empty()) {
-        throw Timeout(
-            fmt::format("joining the job (rank {} of {}): no sign of rank {} at {} after {} ms; "
-                        "check that every rank was started",
-                        options_.rank, options_.world_size, fmt::join(missing, ", "),
-                        options_.store->describe(), options_.timeout.count()));
+      refuse_if_failed();
+      if (left == Duration::zero()) {
+        refuse_late(keys, ranks);
       }
     }
   }
-  std::vector<std::string> values = options_.store->multi_get(keys);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    refuse_failed(values[i], ranks[i]);
-  }
-  return values;
+  return options_.store->multi_get(keys);
 }
 
-/// While not all have come: some of them may have failed. Returns those that have not come.
-std::vector<int> StartExchange::look(const std::vector<std::string>& keys,
-                                     const std::vector<int>& ranks) {
+void StartExchange::refuse_if_failed() {
+  const std::string key(kFailed);
+  if (!options_.store->check(std::span(&key, 1))) {
+    return;
+  }
+  failure_ = options_.store->get(key);
+  const std::size_t space = std::min(failure_.find(' '), failure_.size());
+  int rank = -1;
+  std::from_chars(failure_.data(), failure_.data() + space, rank);
+  throw PeerLost(fmt::format("joining the job (rank {} of {}): rank {} cannot join:{}",
+                             options_.rank, options_.world_size, rank, failure_.substr(space)),
+                 rank);
+}
+
+void StartExchange::refuse_late(const std::vector<std::string>& keys,
+                                const std::vector<int>& ranks) const {
   std::vector<int> missing;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (options_.store->check(std::span(&keys[i], 1))) {
-      refuse_failed(options_.store->get(keys[i]), ranks[i]);
-    } else {
+    if (!options_.store->check(std::span(&keys[i], 1))) {
       missing.push_back(ranks[i]);
     }
   }
-  return missing;
-}
-
-void StartExchange::refuse_failed(const std::string& value, int rank) {
-  if (value.starts_with(kFailed)) {
-    cause_ = value;
-    throw PeerLost(fmt::format("joining the job (rank {} of {}): {}", options_.rank,
-                               options_.world_size, cause_.substr(kFailed.size())),
-                   rank);
+  if (!missing.empty()) {
+    throw Timeout(
+        fmt::format("joining the job (rank {} of {}): no sign of rank {} at {} after {} ms; "
+                    "check that every rank was started",
+                    options_.rank, options_.world_size, fmt::join(missing, ", "),
+                    options_.store->describe(), options_.timeout.count()));
   }
 }
 
 void StartExchange::tell_others(const Error& error) {
-  if (cause_.empty()) {
-    cause_ = fmt::format("{}rank {} cannot join: {}", kFailed, options_.rank, error.what());
-  }
   try {
-    for (const std::string_view what : {kStartCard, kStartReached, kStartMapped, kStartTcp}) {
-      options_.store->compare_set(key_of(what, options_.rank), "", cause_);
+    if (failure_.empty()) {  // else this rank only passes on what another one said
+      options_.store->compare_set(std::string(kFailed), "",
+                                  fmt::format("{} {}", options_.rank, error.what()));
     }
     publish(kGone, "1");
     options_.store->wait(keys_of(kGone, all_ranks(options_.world_size)), kNewsLimit);

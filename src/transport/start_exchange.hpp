@@ -1,6 +1,6 @@
 // StartExchange: what the ranks of a job tell each other through the store while they start. Each
 // publishes values under names that all know, and reads those of the others once they are there. A
-// rank that fails publishes the cause in place of what is still to come: nobody waits for it.
+// rank that fails publishes the cause: nobody waits for it any longer.
 #pragma once
 
 #include "base/clock.hpp"
@@ -35,7 +35,6 @@ class StartExchange {
       : options_(std::move(options)), deadline_(Deadline::after(options_.timeout)) {}
 
   Deadline deadline() const { return deadline_; }
-  /// The value must not begin with "!".
   void publish(std::string_view what, std::string_view value);
   /// What `ranks` published, once all of them have. Throws Timeout naming those who have not,
   /// PeerLost naming one that failed, with the cause.
@@ -47,12 +46,12 @@ class StartExchange {
   void tell_others(const Error& error);
 
  private:
-  std::vector<int> look(const std::vector<std::string>& keys, const std::vector<int>& ranks);
-  void refuse_failed(const std::string& value, int rank);
+  void refuse_if_failed();
+  void refuse_late(const std::vector<std::string>& keys, const std::vector<int>& ranks) const;
 
   Options options_;
   Deadline deadline_;
-  std::string cause_{};  ///< what another rank's failure says
+  std::string failure_{};  ///< what another rank published when it failed
 };
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/unique_fd.hpp"
+#include "harness/pipe.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -20,18 +21,8 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{150};
 
-struct Pipe {
-  UniqueFd read_end{};
-  UniqueFd write_end{};
-};
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw std::runtime_error("pipe2 failed");
-  }
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
+using testing::make_pipe;
+using testing::Pipe;
 
 [[noreturn]] void become_tutti(std::vector<std::string> words, int output, int error) {
   ::dup2(output, STDOUT_FILENO);

@@ -1,5 +1,6 @@
 // A rank dies, stops or leaves while the others communicate: they end in time, with the right type,
 // and the text names the rank.
+#include "faults/reduce_for_ever.hpp"
 #include "harness/namespaces.hpp"
 #include "harness/process_ranks.hpp"
 
@@ -16,6 +17,7 @@ namespace {
 
 using testing::ProcessRanks;
 using testing::RankOutcome;
+using testing::reduce_for_ever;
 using testing::Reporter;
 
 constexpr std::chrono::seconds kLimit{2};
@@ -26,18 +28,6 @@ class KilledRank : public ::testing::TestWithParam<std::string> {
     return {.size = size, .init = {.timeout = std::chrono::minutes(10), .transport = GetParam()}};
   }
 };
-
-/// Reduces 1 MiB for ever; says so once it is under way.
-std::string reduce_for_ever(Context& context, Reporter& reporter) {
-  Group group = context.world();
-  const Tensor tensor = Tensor::full({262144}, 1.0);
-  for (int i = 0;; ++i) {
-    all_reduce(group, tensor, {.op = ReduceOp::max});
-    if (i == 20) {
-      reporter.note("running");
-    }
-  }
-}
 
 void expect_lost(const RankOutcome& outcome, int lost, TimePoint killed) {
   EXPECT_EQ(outcome.how, RankOutcome::How::threw) << outcome.text;

@@ -2,6 +2,7 @@
 // in /dev/shm, and where those have no room it communicates over TCP. Never a file left, never
 // SIGBUS.
 #include "base/ensure.hpp"
+#include "faults/reduce_for_ever.hpp"
 #include "harness/namespaces.hpp"
 #include "harness/process_ranks.hpp"
 #include "harness/process_view.hpp"
@@ -31,6 +32,7 @@ namespace {
 
 using testing::ProcessRanks;
 using testing::RankOutcome;
+using testing::reduce_for_ever;
 using testing::Reporter;
 
 constexpr std::size_t kKiB = 1024;
@@ -64,17 +66,6 @@ std::string sum_of_ones(Context& context, Reporter& reporter) {
     }
   }
   return fmt::format("sum in {} segments", segments.size());
-}
-
-std::string reduce_for_ever(Context& context, Reporter& reporter) {
-  Group group = context.world();
-  const Tensor tensor = Tensor::full({262144}, 1.0);
-  for (int i = 0;; ++i) {
-    all_reduce(group, tensor, {.op = ReduceOp::max});
-    if (i == 20) {
-      reporter.note("running");
-    }
-  }
 }
 
 void expect_all(const std::vector<RankOutcome>& outcomes, const std::string& text) {

@@ -1,5 +1,6 @@
 #include "launcher/launch.hpp"
 
+#include "harness/pipe.hpp"
 #include "launcher/process_tree.hpp"
 
 #include <fcntl.h>
@@ -23,18 +24,8 @@ namespace {
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
-struct Pipe {
-  UniqueFd read_end{};
-  UniqueFd write_end{};
-};
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw std::runtime_error("pipe2 failed");
-  }
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
+using testing::make_pipe;
+using testing::Pipe;
 
 UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
