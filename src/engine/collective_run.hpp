@@ -48,6 +48,8 @@ class CollectiveRun {
   /// True when it ended, well or not.
   bool advance();
   const Obstacle& obstacle() const { return obstacle_; }
+  /// While it waits for a line: whether a rank of this CPU must run first.
+  bool holds_up_others() const { return direct_.holds_up_others(); }
   bool failed() const {
     return is_direct_ ? direct_.mismatched() : message_.failure().kind != RunFailure::Kind::none;
   }

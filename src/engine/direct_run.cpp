@@ -435,41 +435,6 @@ void DirectRun::fetch_from(const DirectStep& step, int seat) {
   }
 }
 
-int DirectRun::disagreeing_seat(std::uint64_t& theirs) const {
-  for (int k = 0; entered_ && k < seat_.size; ++k) {
-    CallSlot& other = call_slot(k);
-    if (k != seat_.rank && reached(other.epoch, state_->call) && other.history != call_->history) {
-      theirs = other.fingerprint;
-      return k;
-    }
-  }
-  return -1;
-}
-
-std::optional<DirectRun::EarlierCall> DirectRun::earlier_difference(int seat) const {
-  for (std::uint32_t back = 1; back < kCallSlots; ++back) {
-    const std::uint32_t number = state_->call - back;
-    const CallSlot& mine = team_->own().calls[number % kCallSlots];
-    const CallSlot& theirs = team_->area(seat).calls[number % kCallSlots];
-    if (mine.epoch.value.load(std::memory_order_acquire) == number &&
-        theirs.epoch.value.load(std::memory_order_acquire) == number &&
-        mine.fingerprint != theirs.fingerprint) {
-      return EarlierCall{.back = back, .mine = mine.fingerprint, .theirs = theirs.fingerprint};
-    }
-  }
-  return std::nullopt;
-}
-
-std::vector<int> DirectRun::missing_seats() const {
-  std::vector<int> missing;
-  for (int k = 0; entered_ && k < seat_.size; ++k) {
-    if (k != seat_.rank && !reached(call_slot(k).epoch, state_->call)) {
-      missing.push_back(k);
-    }
-  }
-  return missing;
-}
-
 std::size_t DirectRun::bytes_done() const { return std::min(total_, iteration_ * segment_bytes_); }
 
 }  // namespace tutti

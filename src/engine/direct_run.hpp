@@ -73,6 +73,9 @@ class DirectRun {
   /// Runs on; true when done, false when blocked() says for what.
   bool advance();
   const Blocked& blocked() const { return blocked_; }
+  /// While blocked: whether a member that shares this rank's CPU has not come as far as this rank
+  /// waits for others to come. It cannot as long as this rank has the CPU.
+  bool holds_up_others() const;
   /// While blocked: a member that called something else, if one is seen. Its fingerprint is in
   /// `theirs`, its seat is returned; -1 otherwise.
   int disagreeing_seat(std::uint64_t& theirs) const;

@@ -14,6 +14,13 @@
 
 namespace tutti {
 
+namespace {
+
+// The scheduler may leave ranks on one CPU for long while another one has room.
+constexpr Duration kSpreadInterval = std::chrono::milliseconds(2);
+
+}  // namespace
+
 /// Whether what the run waits for may have come. Never blocks.
 bool Lane::may_have_moved(const CollectiveItem& item) {
   const Obstacle& obstacle = item.run.obstacle();
@@ -30,12 +37,18 @@ bool Lane::may_have_moved(const CollectiveItem& item) {
 
 /// Waits until the run may be able to go on, or sets item.failure. Driver only.
 void Lane::await(CollectiveItem& item, Backoff& backoff) {
+  const bool obstacle_is_line = item.run.obstacle().line;
   for (;;) {
     if (may_have_moved(item)) {
       backoff.restart();
       return;
     }
-    if (backoff.pause()) {
+    const bool crowded = obstacle_is_line && fabric_.wait_policy().crowded;
+    if (backoff.pause(crowded && item.run.holds_up_others())) {
+      if (crowded && backoff.last_yield() > next_spread_) {
+        next_spread_ = backoff.last_yield() + kSpreadInterval;
+        place_->team->spread();
+      }
       continue;
     }
     look(item);

@@ -7,6 +7,7 @@
 //                          seen.
 //   progress               number of posts made in the ring protocol
 //   ack                    last call this member has finished with (posted every second call)
+//   cpu                    where this member ran when it last waited; a hint
 //   arrivals, results      seat 0 only: the counter of the last-arriver protocol and its results
 //   ring                   chunks of large messages, one behind the other
 // Everything but `arrivals` and `departed` is written by its owner alone.
@@ -51,6 +52,7 @@ struct alignas(64) FaultLine {
 struct TeamArea {
   Line progress;
   Line ack;
+  alignas(64) std::atomic<int> cpu{-1};
   alignas(64) std::atomic<std::uint64_t> arrivals{0};
   alignas(64) std::atomic<std::uint32_t> departed{0};
   FaultLine fault;
@@ -75,6 +77,16 @@ class Team {
   TeamArea& own() const { return area(seat_.rank); }
   int world_rank(int seat) const { return members_[static_cast<std::size_t>(seat)].world_rank; }
 
+  /// Tells the others on which CPU this rank waits.
+  void note_cpu();
+  /// Moves this thread to a CPU with fewer members if it is the one that should: the highest seat
+  /// of a CPU with at least two members more than another one that it may use. Its affinity stays.
+  void spread();
+  /// Whether the member at `seat` was last seen on the CPU that this rank noted.
+  bool shares_cpu(int seat) const {
+    return seat != seat_.rank && area(seat).cpu.load(std::memory_order_relaxed) == cpu_;
+  }
+
   void post(Epoch& line, std::uint32_t value) { tutti::post(line, value, mode_, waker_); }
   /// Registers this rank's bell (or a futex sleeper) in a line of the team.
   void register_bell(Epoch& line) const { register_sleeper(line, bell_bit(seat_.rank), mode_); }
@@ -95,6 +107,7 @@ class Team {
   PublishMode mode_;
   void (*ring_bell_)(void*, int);
   void* bells_;
+  int cpu_ = -1;  ///< as noted; lane lock
   TeamWaker waker_{*this};
 };
 

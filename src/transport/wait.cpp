@@ -11,6 +11,7 @@ namespace tutti {
 namespace {
 
 constexpr unsigned kSpinsPerLook = 16;  // reading the clock costs about as much as this many spins
+constexpr Duration kCrowdedSpin = std::chrono::microseconds(4);  // about what a switch costs
 constexpr Duration kForever = std::chrono::hours(24 * 365);
 constexpr Duration kSlowYield = std::chrono::microseconds(1500);
 constexpr Duration kFirstPause = std::chrono::milliseconds(6);
@@ -32,7 +33,8 @@ WaitPolicy WaitPolicy::choose(std::string_view mode, bool oversubscribed) {
   if (mode.empty() || mode == "auto") {
     WaitPolicy policy;
     if (oversubscribed) {
-      policy.spin = Duration::zero();
+      policy.spin = kCrowdedSpin;
+      policy.crowded = true;
     }
     return policy;
   }
@@ -49,13 +51,19 @@ WaitPolicy WaitPolicy::choose(std::string_view mode, bool oversubscribed) {
       fmt::format("TUTTI_WAIT is '{}'; it must be auto, spin, yield or sleep", mode));
 }
 
-bool Backoff::pause() {
-  if (phase_ == Phase::spin && !spin_turn()) {
+bool Backoff::pause(bool yield_now) {
+  if (phase_ == Phase::spin) {
+    if (!yield_now && spin_turn()) {
+      return true;
+    }
     phase_ = Phase::yield;
-    phase_start_ = last_ = now();
   }
   if (phase_ == Phase::yield && !yield_turn()) {
     phase_ = Phase::sleep;
+  }
+  if (phase_ == Phase::yield && policy_.crowded) {
+    phase_ = Phase::spin;
+    turns_ = 0;
   }
   return phase_ != Phase::sleep;
 }
@@ -70,21 +78,24 @@ bool Backoff::spin_turn() {
   }
   const TimePoint time = now();
   if (turns_ == kSpinsPerLook) {
-    phase_start_ = time;
+    spin_start_ = time;
   }
-  return time - phase_start_ < policy_.spin;
+  return time - spin_start_ < policy_.spin;
 }
 
 bool Backoff::yield_turn() {
-  if (last_ < load_.no_yield_until || last_ - phase_start_ >= policy_.yield) {
+  if (!yielded_) {
+    yielded_ = true;
+    yield_start_ = last_ = now();
+  }
+  if (last_ < load_.no_yield_until || last_ - yield_start_ >= policy_.yield) {
     return false;
   }
+  const TimePoint before = policy_.crowded ? now() : last_;
   ::sched_yield();
-  const TimePoint time = now();
-  const bool slow = policy_.sleep && time - last_ > kSlowYield;
-  last_ = time;
-  if (slow) {
-    note_foreign_load(time);
+  last_ = now();
+  if (policy_.sleep && last_ - before > kSlowYield) {
+    note_foreign_load(last_);
   }
   return true;
 }
