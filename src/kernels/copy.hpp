@@ -8,6 +8,9 @@ namespace tutti {
 
 enum class StoreType { cached, streaming };
 
+/// Where vectors of every instruction set may be streamed to, in bytes.
+constexpr std::size_t kStreamAlignment = 64;
+
 void copy_bytes(void* target, const void* source, std::size_t bytes, StoreType store);
 
 }  // namespace tutti

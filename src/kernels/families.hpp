@@ -16,6 +16,13 @@ struct ConvertArgs {
 };
 using ConvertKernel = void (*)(const ConvertArgs&);
 
+/// What an operation needs to know of a call. Copied field by field: the caller has just written
+/// the arguments, and wide loads of narrow stores would wait for them to reach the cache.
+struct OpArgs {
+  int divisor;
+  const std::complex<double>* factors;
+};
+
 // Each returns null for a type of another family or a combination that is not defined.
 ReduceKernel integer_kernel(DType dtype, ReduceOp op);
 ReduceKernel float_kernel(DType dtype, ReduceOp op);

@@ -1,6 +1,6 @@
 // Reduce operations on float vectors. An operation is applied as last(next(next(first(s0), s1), s2)
-// ...). A NaN result always has the same bits, whatever NaNs came in and in whichever order the
-// compiler added them: otherwise ranks on unlike CPUs, or parts of one buffer, could differ.
+// ...). What NaN comes out depends on the CPU and on the order in which the compiler added: the
+// element that stores the result gives every NaN the same bits (Element::settled, same_nan).
 // clang-format off
 #if defined(TUTTI_KERNELS_FLOAT_OPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_KERNELS_FLOAT_OPS_INL_H_
@@ -10,7 +10,7 @@
 #endif
 // clang-format on
 
-#include "kernels/reduce.hpp"
+#include "kernels/families.hpp"
 
 #include <hwy/highway.h>
 
@@ -22,21 +22,6 @@ HWY_BEFORE_NAMESPACE();
 namespace tutti::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-template <class D>
-HWY_INLINE hn::Vec<D> quiet_nan(D d) {
-  const hn::RebindToUnsigned<D> du;
-  if constexpr (sizeof(hn::TFromD<D>) == 4) {
-    return hn::BitCast(d, hn::Set(du, 0x7fc00000U));
-  } else {
-    return hn::BitCast(d, hn::Set(du, 0x7ff8000000000000U));
-  }
-}
-
-template <class D>
-HWY_INLINE hn::Vec<D> same_nan(D d, hn::Vec<D> v) {
-  return hn::IfThenElse(hn::IsNaN(v), quiet_nan(d), v);
-}
 
 /// a < b ? a : b; the second if they are equal or unordered.
 template <class V>
@@ -60,33 +45,33 @@ struct FloatOp {
   static constexpr std::size_t kMinLanes = 1;
   static constexpr bool kSum = false;
   template <class D>
-  static HWY_INLINE hn::Vec<D> first(D, hn::Vec<D> v, const ReduceArgs&) {
+  static HWY_INLINE hn::Vec<D> first(D, hn::Vec<D> v, const OpArgs&) {
     return v;
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> last(D d, hn::Vec<D> sum, const ReduceArgs&) {
-    return same_nan(d, sum);
+  static HWY_INLINE hn::Vec<D> last(D, hn::Vec<D> sum, const OpArgs&) {
+    return sum;
   }
 };
 
 struct FloatSum : FloatOp {
   static constexpr bool kSum = true;
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> sum, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> sum, hn::Vec<D> v, const OpArgs&, int) {
     return hn::Add(sum, v);
   }
 };
 
 struct FloatProd : FloatOp {
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> product, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> product, hn::Vec<D> v, const OpArgs&, int) {
     return hn::Mul(product, v);
   }
 };
 
 struct FloatMin : FloatOp {
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> least, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> least, hn::Vec<D> v, const OpArgs&, int) {
     return minimum(least, v);
   }
 };
@@ -94,24 +79,24 @@ struct FloatMin : FloatOp {
 /// max(a, b) = -min(-a, -b), because minimum() treats zeros and NaN by the union of bits.
 struct FloatMax : FloatOp {
   template <class D>
-  static HWY_INLINE hn::Vec<D> first(D, hn::Vec<D> v, const ReduceArgs&) {
+  static HWY_INLINE hn::Vec<D> first(D, hn::Vec<D> v, const OpArgs&) {
     return hn::Neg(v);
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> least, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> least, hn::Vec<D> v, const OpArgs&, int) {
     return minimum(least, hn::Neg(v));
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> last(D d, hn::Vec<D> least, const ReduceArgs&) {
-    return same_nan(d, hn::Neg(least));
+  static HWY_INLINE hn::Vec<D> last(D, hn::Vec<D> least, const OpArgs&) {
+    return hn::Neg(least);
   }
 };
 
 template <typename T>
 struct FloatAvg : FloatSum {
   template <class D>
-  static HWY_INLINE hn::Vec<D> last(D d, hn::Vec<D> sum, const ReduceArgs& args) {
-    return same_nan(d, hn::Div(sum, hn::Set(d, static_cast<T>(args.divisor))));
+  static HWY_INLINE hn::Vec<D> last(D d, hn::Vec<D> sum, const OpArgs& args) {
+    return hn::Div(sum, hn::Set(d, static_cast<T>(args.divisor)));
   }
 };
 
@@ -119,16 +104,15 @@ struct FloatAvg : FloatSum {
 template <typename T>
 struct FloatPremulSum : FloatOp {
   template <class D>
-  static HWY_INLINE hn::Vec<D> first(D d, hn::Vec<D> v, const ReduceArgs& args) {
+  static HWY_INLINE hn::Vec<D> first(D d, hn::Vec<D> v, const OpArgs& args) {
     return hn::Mul(v, factor(d, args, 0));
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D d, hn::Vec<D> sum, hn::Vec<D> v, const ReduceArgs& args,
-                                    int k) {
+  static HWY_INLINE hn::Vec<D> next(D d, hn::Vec<D> sum, hn::Vec<D> v, const OpArgs& args, int k) {
     return hn::Add(sum, hn::Mul(v, factor(d, args, k)));
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> factor(D d, const ReduceArgs& args, int k) {
+  static HWY_INLINE hn::Vec<D> factor(D d, const OpArgs& args, int k) {
     return hn::Set(d, static_cast<T>(args.factors[k].real()));
   }
 };

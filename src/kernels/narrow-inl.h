@@ -98,13 +98,17 @@ struct SmallFloat {
 };
 
 template <typename Code, class Format>
-struct Coded : OneByOne<Coded<Code, Format>> {
+struct Coded {
   static constexpr ByFour kByFour = ByFour::never;  // one vector is work enough
   using Stored = Code;
   using Lane = float;
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const Code* from) {
     return Format::decode(d, load_codes(d, from));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> settled(D d, hn::Vec<D> v) {
+    return same_nan(d, v);
   }
   template <class D>
   static HWY_INLINE void store(D d, hn::Vec<D> v, Code* to) {
@@ -116,7 +120,7 @@ using Float8E4M3 = Coded<std::uint8_t, SmallFloat<4, 3, Infinity::none>>;
 using Float8E5M2 = Coded<std::uint8_t, SmallFloat<5, 2, Infinity::present>>;
 
 #if HWY_ARCH_X86 && (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL)
-struct Float16 : OneByOne<Float16> {
+struct Float16 {
   static constexpr ByFour kByFour = ByFour::sums;
   using Stored = std::uint16_t;
   using Lane = float;
@@ -127,10 +131,43 @@ struct Float16 : OneByOne<Float16> {
     return hn::PromoteTo(d, hn::BitCast(halves, hn::LoadU(codes, from)));
   }
   template <class D>
-  static HWY_INLINE void store(D, hn::Vec<D> v, std::uint16_t* to) {
-    const hn::Rebind<std::uint16_t, D> codes;
+  static HWY_INLINE hn::Vec<D> settled(D d, hn::Vec<D> v) {
+    return same_nan(d, v);
+  }
+  template <class D>
+  static HWY_INLINE void store(D d, hn::Vec<D> v, std::uint16_t* to) {
+    hn::StoreU(encode(d, v), hn::Rebind<std::uint16_t, D>(), to);
+  }
+  template <class D>
+  static HWY_INLINE Quad<hn::Vec<D>> load4(D d, const std::uint16_t* from) {
+    constexpr std::size_t kLanes = hn::MaxLanes(D());
+    return {load(d, from), load(d, from + kLanes), load(d, from + 2 * kLanes),
+            load(d, from + 3 * kLanes)};
+  }
+  template <class D>
+  static HWY_INLINE Quad<hn::Vec<D>> settled4(D d, const Quad<hn::Vec<D>>& v) {
+    return same_nan4(d, v);
+  }
+  template <StoreType kStore, class D>
+  static HWY_INLINE void store4(D d, const Quad<hn::Vec<D>>& v, std::uint16_t* to) {
+    constexpr std::size_t kLanes = hn::MaxLanes(D());
+    if constexpr (kStore == StoreType::streaming) {
+      const hn::Repartition<std::uint16_t, D> whole;
+      hn::Stream(hn::Combine(whole, encode(d, v.b), encode(d, v.a)), whole, to);
+      hn::Stream(hn::Combine(whole, encode(d, v.d), encode(d, v.c)), whole, to + 2 * kLanes);
+    } else {
+      store(d, v.a, to);
+      store(d, v.b, to + kLanes);
+      store(d, v.c, to + 2 * kLanes);
+      store(d, v.d, to + 3 * kLanes);
+    }
+  }
+
+ private:
+  template <class D>
+  static HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, D>> encode(D, hn::Vec<D> v) {
     const hn::Rebind<hwy::float16_t, D> halves;
-    hn::StoreU(hn::BitCast(codes, hn::DemoteTo(halves, v)), codes, to);
+    return hn::BitCast(hn::Rebind<std::uint16_t, D>(), hn::DemoteTo(halves, v));
   }
 };
 #else
@@ -138,20 +175,34 @@ using Float16 = Coded<std::uint16_t, SmallFloat<5, 10, Infinity::present>>;
 #endif
 
 /// bfloat16 is the upper half of a float32. Four vectors are split into even and odd elements,
-/// which needs no shuffle. A NaN has the bits of same_nan() when it is stored, which rounding
-/// cannot change into a number.
-struct BFloat16 : OneByOne<BFloat16> {
+/// which needs no shuffle across lanes, and rounded two vectors at once as 16-bit halves.
+struct BFloat16 {
   static constexpr ByFour kByFour = ByFour::always;
   using Stored = std::uint16_t;
   using Lane = float;
+  template <class D>
+  using Codes = hn::Repartition<std::uint16_t, D>;
+  template <class V>
+  struct Pair {
+    V low, high;
+  };
 
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const std::uint16_t* from) {
     return hn::BitCast(d, hn::ShiftLeft<16>(load_codes(d, from)));
   }
   template <class D>
+  static HWY_INLINE hn::Vec<D> settled(D d, hn::Vec<D> v) {
+    return same_nan(d, v);
+  }
+  /// Rounding cannot change a settled NaN into a number.
+  template <class D>
   static HWY_INLINE void store(D d, hn::Vec<D> v, std::uint16_t* to) {
-    store_codes(d, hn::ShiftRight<16>(rounded(d, v)), to);
+    const U32<D> du;
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffU)));
+    store_codes(d, hn::ShiftRight<16>(rounded), to);
   }
   template <class D>
   static HWY_INLINE Quad<hn::Vec<D>> load4(D d, const std::uint16_t* from) {
@@ -159,19 +210,21 @@ struct BFloat16 : OneByOne<BFloat16> {
     const auto high = load_pairs(d, from + 2 * hn::MaxLanes(D()));
     return {even(d, low), odd(d, low), even(d, high), odd(d, high)};
   }
+  /// As codes: they are half as many vectors.
   template <class D>
-  static HWY_INLINE void store4(D d, const Quad<hn::Vec<D>>& v, std::uint16_t* to) {
-    store_pairs(d, v.a, v.b, to);
-    store_pairs(d, v.c, v.d, to + 2 * hn::MaxLanes(D()));
+  static HWY_INLINE auto settled4(D d, const Quad<hn::Vec<D>>& v) {
+    return Pair<hn::Vec<Codes<D>>>{encode_pairs(d, v.a, v.b), encode_pairs(d, v.c, v.d)};
+  }
+  template <StoreType kStore, class D>
+  static HWY_INLINE void store4(D d, const Pair<hn::Vec<Codes<D>>>& v, std::uint16_t* to) {
+    put_vector<kStore>(Codes<D>(), v.low, to);
+    put_vector<kStore>(Codes<D>(), v.high, to + 2 * hn::MaxLanes(d));
   }
 
  private:
-  static constexpr std::uint32_t kUpper = 0xffff0000U;
-
   template <class D>
   static HWY_INLINE hn::Vec<U32<D>> load_pairs(D, const std::uint16_t* from) {
-    const U32<D> du;
-    return hn::BitCast(du, hn::LoadU(hn::Repartition<std::uint16_t, D>(), from));
+    return hn::BitCast(U32<D>(), hn::LoadU(Codes<D>(), from));
   }
   template <class D>
   static HWY_INLINE hn::Vec<D> even(D d, hn::Vec<U32<D>> pairs) {
@@ -179,22 +232,25 @@ struct BFloat16 : OneByOne<BFloat16> {
   }
   template <class D>
   static HWY_INLINE hn::Vec<D> odd(D d, hn::Vec<U32<D>> pairs) {
-    return hn::BitCast(d, hn::And(pairs, hn::Set(U32<D>(), kUpper)));
+    return hn::BitCast(d, hn::And(pairs, hn::Set(U32<D>(), 0xffff0000U)));
   }
+  /// Nearest even: the code goes up by one if the lower half is above 0x8000, or equal to it and
+  /// the code is odd; that is the carry out of lower + 0x7ffe + (code & 1) + 1, which is bit 15 of
+  /// the average. A NaN that was computed is quiet, so its code is already a NaN's.
   template <class D>
-  static HWY_INLINE void store_pairs(D d, hn::Vec<D> even, hn::Vec<D> odd, std::uint16_t* to) {
-    const hn::Repartition<std::uint16_t, D> codes;
-    const auto upper = hn::And(rounded(d, odd), hn::Set(U32<D>(), kUpper));
-    const auto pairs = hn::Or(hn::ShiftRight<16>(rounded(d, even)), upper);
-    hn::StoreU(hn::BitCast(codes, pairs), codes, to);
-  }
-  /// The upper half of the result is the code.
-  template <class D>
-  static HWY_INLINE hn::Vec<U32<D>> rounded(D, hn::Vec<D> v) {
+  static HWY_INLINE hn::Vec<Codes<D>> encode_pairs(D, hn::Vec<D> even, hn::Vec<D> odd) {
     const U32<D> du;
-    const auto bits = hn::BitCast(du, v);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
-    return hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffU)));
+    const Codes<D> d16;
+    const hn::RebindToSigned<Codes<D>> signed16;
+    const auto even_shifted = hn::BitCast(d16, hn::ShiftRight<16>(hn::BitCast(du, even)));
+    const auto odd_shifted = hn::BitCast(d16, hn::ShiftLeft<16>(hn::BitCast(du, odd)));
+    const auto code = hn::OddEven(hn::BitCast(d16, odd), even_shifted);
+    const auto lower = hn::OddEven(odd_shifted, hn::BitCast(d16, even));
+    const auto half = hn::OrAnd(hn::Set(d16, 0x7ffe), code, hn::Set(d16, 1));
+    const auto rounded = hn::Add(code, hn::ShiftRight<15>(hn::AverageRound(lower, half)));
+    const auto magnitude = hn::BitCast(signed16, hn::And(code, hn::Set(d16, 0x7fff)));
+    const auto nan = hn::RebindMask(d16, hn::Gt(magnitude, hn::Set(signed16, 0x7f80)));
+    return hn::IfThenElse(nan, hn::Set(d16, 0x7fc0), rounded);
   }
 };
 

@@ -8,6 +8,8 @@
 // as less than +0. float16, bfloat16 and fp8 accumulate in float32 and round once.
 #pragma once
 
+#include "kernels/copy.hpp"
+
 #include <tutti/dtype.hpp>
 #include <tutti/options.hpp>
 
@@ -21,6 +23,10 @@ struct ReduceArgs {
   int count = 0;         ///< number of sources, at least 1
   void* out = nullptr;   ///< may be exactly one of the sources
   void* also = nullptr;  ///< a second destination for the same result, or null
+  /// Streaming: a hint. Sums of floats follow it where a destination lies at a multiple of
+  /// kStreamAlignment.
+  StoreType out_store = StoreType::cached;
+  StoreType also_store = StoreType::cached;
   std::size_t elements = 0;
   int divisor = 1;                                ///< avg: the sum is divided by it before rounding
   const std::complex<double>* factors = nullptr;  ///< premul_sum: one per source

@@ -40,7 +40,7 @@ struct ComplexAvg : FloatAvg<T> {
 struct ComplexProd : FloatOp {
   static constexpr std::size_t kMinLanes = 2;
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D d, hn::Vec<D> product, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D d, hn::Vec<D> product, hn::Vec<D> v, const OpArgs&, int) {
     return multiply(d, product, v);
   }
 };
@@ -50,16 +50,15 @@ template <typename T>
 struct ComplexPremulSum : FloatOp {
   static constexpr std::size_t kMinLanes = 2;
   template <class D>
-  static HWY_INLINE hn::Vec<D> first(D d, hn::Vec<D> v, const ReduceArgs& args) {
+  static HWY_INLINE hn::Vec<D> first(D d, hn::Vec<D> v, const OpArgs& args) {
     return scaled(d, v, args, 0);
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D d, hn::Vec<D> sum, hn::Vec<D> v, const ReduceArgs& args,
-                                    int k) {
+  static HWY_INLINE hn::Vec<D> next(D d, hn::Vec<D> sum, hn::Vec<D> v, const OpArgs& args, int k) {
     return hn::Add(sum, scaled(d, v, args, k));
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> scaled(D d, hn::Vec<D> v, const ReduceArgs& args, int k) {
+  static HWY_INLINE hn::Vec<D> scaled(D d, hn::Vec<D> v, const OpArgs& args, int k) {
     const auto direct = hn::Mul(v, hn::Set(d, static_cast<T>(args.factors[k].real())));
     const T imaginary = static_cast<T>(args.factors[k].imag());
     if (imaginary == T{0}) {

@@ -20,11 +20,11 @@ struct IntegerOp {
   static constexpr std::size_t kMinLanes = 1;
   static constexpr bool kSum = false;
   template <class D>
-  static HWY_INLINE hn::Vec<D> first(D, hn::Vec<D> v, const ReduceArgs&) {
+  static HWY_INLINE hn::Vec<D> first(D, hn::Vec<D> v, const OpArgs&) {
     return v;
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> last(D, hn::Vec<D> result, const ReduceArgs&) {
+  static HWY_INLINE hn::Vec<D> last(D, hn::Vec<D> result, const OpArgs&) {
     return result;
   }
 };
@@ -32,14 +32,14 @@ struct IntegerOp {
 struct IntegerSum : IntegerOp {
   static constexpr bool kSum = true;
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> sum, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> sum, hn::Vec<D> v, const OpArgs&, int) {
     return hn::Add(sum, v);
   }
 };
 
 struct IntegerProd : IntegerOp {
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D d, hn::Vec<D> product, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D d, hn::Vec<D> product, hn::Vec<D> v, const OpArgs&, int) {
     if constexpr (sizeof(hn::TFromD<D>) > 1) {
       return hn::Mul(product, v);
     } else if constexpr (hn::MaxLanes(D()) == 1) {
@@ -63,35 +63,35 @@ struct IntegerProd : IntegerOp {
 
 struct IntegerMin : IntegerOp {
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> least, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> least, hn::Vec<D> v, const OpArgs&, int) {
     return hn::Min(least, v);
   }
 };
 
 struct IntegerMax : IntegerOp {
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> greatest, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> greatest, hn::Vec<D> v, const OpArgs&, int) {
     return hn::Max(greatest, v);
   }
 };
 
 struct BitAnd : IntegerOp {
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> bits, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> bits, hn::Vec<D> v, const OpArgs&, int) {
     return hn::And(bits, v);
   }
 };
 
 struct BitOr : IntegerOp {
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> bits, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> bits, hn::Vec<D> v, const OpArgs&, int) {
     return hn::Or(bits, v);
   }
 };
 
 struct BitXor : IntegerOp {
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> bits, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D, hn::Vec<D> bits, hn::Vec<D> v, const OpArgs&, int) {
     return hn::Xor(bits, v);
   }
 };
@@ -102,7 +102,7 @@ struct IntegerAvg : IntegerSum {
   static constexpr bool kSum = false;
   using Wide = std::conditional_t<(sizeof(T) < 4), std::int32_t, T>;
   template <class D>
-  static HWY_INLINE hn::Vec<D> last(D d, hn::Vec<D> sum, const ReduceArgs& args) {
+  static HWY_INLINE hn::Vec<D> last(D d, hn::Vec<D> sum, const OpArgs& args) {
     using Unsigned = hn::TFromD<D>;
     HWY_ALIGN Unsigned lanes[hn::MaxLanes(D())];
     const auto divisor = static_cast<Wide>(args.divisor);
@@ -123,25 +123,25 @@ HWY_INLINE hn::Vec<D> truth(D d, hn::Vec<D> v) {
 
 struct BoolOr : BitOr {
   template <class D>
-  static HWY_INLINE hn::Vec<D> last(D d, hn::Vec<D> any, const ReduceArgs&) {
+  static HWY_INLINE hn::Vec<D> last(D d, hn::Vec<D> any, const OpArgs&) {
     return truth(d, any);
   }
 };
 
 struct BoolAnd : IntegerMin {
   template <class D>
-  static HWY_INLINE hn::Vec<D> last(D d, hn::Vec<D> all, const ReduceArgs&) {
+  static HWY_INLINE hn::Vec<D> last(D d, hn::Vec<D> all, const OpArgs&) {
     return truth(d, all);
   }
 };
 
 struct BoolXor : IntegerOp {
   template <class D>
-  static HWY_INLINE hn::Vec<D> first(D d, hn::Vec<D> v, const ReduceArgs&) {
+  static HWY_INLINE hn::Vec<D> first(D d, hn::Vec<D> v, const OpArgs&) {
     return truth(d, v);
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> next(D d, hn::Vec<D> parity, hn::Vec<D> v, const ReduceArgs&, int) {
+  static HWY_INLINE hn::Vec<D> next(D d, hn::Vec<D> parity, hn::Vec<D> v, const OpArgs&, int) {
     return hn::Xor(parity, truth(d, v));
   }
 };

@@ -23,8 +23,12 @@ struct LoadBody {
   static constexpr std::size_t kMinLanes = 1;
   static constexpr bool kByFour = false;
   template <class D>
-  HWY_INLINE void one(D d, std::size_t i) const {
-    hn::StoreU(same_nan(d, hn::Mul(Element::load(d, in + i), hn::Set(d, factor))), d, out + i);
+  HWY_INLINE hn::Vec<D> value(D d, std::size_t i) const {
+    return same_nan(d, hn::Mul(Element::load(d, in + i), hn::Set(d, factor)));
+  }
+  template <class D>
+  HWY_INLINE void put(D d, std::size_t i, hn::Vec<D> v) const {
+    hn::StoreU(v, d, out + i);
   }
   const typename Element::Stored* in;
   float* out;
@@ -36,13 +40,13 @@ struct FinishBody {
   static constexpr std::size_t kMinLanes = 1;
   static constexpr bool kByFour = false;
   template <class D>
-  HWY_INLINE void one(D d, std::size_t i) const {
-    Element::store(d, quotient(d, i), out + i);
+  HWY_INLINE hn::Vec<D> value(D d, std::size_t i) const {
+    const auto v = hn::LoadU(d, in + i);
+    return Element::settled(d, divisor == 1.0F ? v : hn::Div(v, hn::Set(d, divisor)));
   }
   template <class D>
-  HWY_INLINE hn::Vec<D> quotient(D d, std::size_t i) const {
-    const auto v = hn::LoadU(d, in + i);
-    return same_nan(d, divisor == 1.0F ? v : hn::Div(v, hn::Set(d, divisor)));
+  HWY_INLINE void put(D d, std::size_t i, hn::Vec<D> v) const {
+    Element::store(d, v, out + i);
   }
   const float* in;
   typename Element::Stored* out;

@@ -24,7 +24,7 @@ constexpr std::array<std::size_t, 26> kLengths{0,  1,  2,  3,  4,   5,   7,   8,
                                                15, 16, 17, 24, 31,  32,  33,  47, 63,
                                                64, 65, 66, 96, 127, 129, 255, 335};
 constexpr std::size_t kLongest = 335;
-constexpr std::size_t kGuard = 64;
+constexpr std::size_t kGuard = kStreamAlignment;
 constexpr unsigned char kUntouched = 0xa5;
 
 template <typename T>
@@ -106,9 +106,10 @@ Problem some_problem(DType dtype, ReduceOp op, int count, Rng& rng) {
 /// A buffer whose data starts `offset` bytes after an aligned place, with guards on both sides.
 struct Guarded {
   Guarded(std::size_t offset_bytes, std::size_t size_bytes)
-      : storage(kGuard + offset_bytes + size_bytes + kGuard, kUntouched),
-        offset(kGuard + offset_bytes),
-        bytes(size_bytes) {}
+      : storage(2 * kGuard + offset_bytes + size_bytes + kGuard, kUntouched), bytes(size_bytes) {
+    const auto address = reinterpret_cast<std::uintptr_t>(storage.data());
+    offset = 2 * kGuard - address % kGuard + offset_bytes;
+  }
   unsigned char* data() { return storage.data() + offset; }
   [[nodiscard]] bool guards_intact() const {
     const auto untouched = [](unsigned char byte) { return byte == kUntouched; };
@@ -117,7 +118,7 @@ struct Guarded {
            std::all_of(begin + static_cast<std::ptrdiff_t>(bytes), storage.end(), untouched);
   }
   std::vector<unsigned char> storage;
-  std::size_t offset;
+  std::size_t offset = 0;
   std::size_t bytes;
 };
 
@@ -126,7 +127,15 @@ struct Layout {
   std::size_t misalignment_bytes = 0;
   int alias = -1;  ///< the source that is also the destination
   bool also = false;
+  StoreType out_store = StoreType::cached;
+  StoreType also_store = StoreType::cached;
 };
+
+StoreType some_store(Rng& rng) {
+  return rng.below(2) == 0 ? StoreType::cached : StoreType::streaming;
+}
+
+const char* text(StoreType store) { return store == StoreType::cached ? "cached" : "streaming"; }
 
 std::string first_difference(const Problem& problem, const unsigned char* got,
                              std::size_t elements) {
@@ -168,13 +177,15 @@ void check(const Problem& problem, const Layout& layout) {
           .count = static_cast<int>(count),
           .out = out.data(),
           .also = layout.also ? also.data() : nullptr,
+          .out_store = layout.out_store,
+          .also_store = layout.also_store,
           .elements = layout.elements,
           .divisor = problem.divisor,
           .factors = problem.factors.data()});
-  const std::string what =
-      fmt::format("{} {} of {} sources, {} elements, misaligned by {}, alias {}, also {}",
-                  name(problem.dtype), name(problem.op), count, layout.elements,
-                  layout.misalignment_bytes, layout.alias, layout.also);
+  const std::string what = fmt::format(
+      "{} {} of {} sources, {} elements, misaligned by {}, alias {}, also {}, {} + {}",
+      name(problem.dtype), name(problem.op), count, layout.elements, layout.misalignment_bytes,
+      layout.alias, layout.also, text(layout.out_store), text(layout.also_store));
   EXPECT_EQ(first_difference(problem, out.data(), layout.elements), "") << what;
   EXPECT_TRUE(out.guards_intact()) << what;
   if (layout.also) {
@@ -191,10 +202,20 @@ void check_layouts(const Problem& problem, Rng& rng) {
     check(problem, {.elements = elements,
                     .misalignment_bytes = rng.below(4) * width,
                     .alias = alias,
-                    .also = rng.below(2) == 0});
+                    .also = rng.below(2) == 0,
+                    .out_store = some_store(rng),
+                    .also_store = some_store(rng)});
   }
   check(problem, {.elements = kLongest, .misalignment_bytes = 0, .alias = 0});
   check(problem, {.elements = 79, .misalignment_bytes = 1});  // not even to the element
+  // Whole blocks of every vector length, and a rest, by streaming stores only.
+  for (const std::size_t elements : {std::size_t{256}, kLongest}) {
+    check(problem, {.elements = elements,
+                    .alias = 0,
+                    .also = true,
+                    .out_store = StoreType::streaming,
+                    .also_store = StoreType::streaming});
+  }
 }
 
 class EveryType : public testing::TestWithParam<DType> {};
