@@ -1,6 +1,6 @@
 #include "cli/bench_options.hpp"
 
-#include "base/limits.hpp"
+#include "base/byte_text.hpp"
 #include "plan/request.hpp"
 #include "plan/select.hpp"
 
@@ -10,7 +10,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace tutti::cli {
 namespace {
@@ -159,19 +158,12 @@ Pin parse_pin(const std::string& text) {
 }  // namespace
 
 std::size_t parse_bytes(const std::string& flag, const std::string& text) {
-  char* end = nullptr;
-  double value = std::strtod(text.c_str(), &end);
-  const std::string_view unit = end;
-  const std::size_t power = unit.empty() ? 0 : std::string_view("KkMmGg").find(unit) / 2 + 1;
-  const bool valid = end != text.c_str() && unit.size() <= 1 && power <= 3;
-  for (std::size_t i = 0; valid && i < power; ++i) {
-    value *= 1024;
-  }
-  if (!valid || !(value >= 0 && value <= static_cast<double>(limits::kMaxTensorBytes))) {
+  const auto bytes = read_bytes(text);
+  if (!bytes) {
     throw InvalidArgument(
         fmt::format("{} '{}' is not a number of bytes such as 64, 4K, 1M or 2G", flag, text));
   }
-  return static_cast<std::size_t>(value);
+  return *bytes;
 }
 
 std::vector<DType> dtypes_of(const BenchOp& row, const BenchOptions& options) {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 
 namespace tutti::cli {
@@ -31,16 +30,6 @@ std::string csv_line(const std::string& label, const Row& row) {
                      row.op->name, dtype_text(row), row.ranks, row.bytes, row.median_s * 1e6,
                      row.min_s * 1e6, row.max_s * 1e6, row.algbw_GBps, row.busbw_GBps,
                      row.placement, row.canary_ns);
-}
-
-std::string short_bytes(std::size_t bytes) {
-  constexpr std::array kUnits{"", "K", "M", "G", "T"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && bytes % 1024 == 0 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{}{}", bytes, kUnits[unit]);
 }
 
 void Report::begin(const std::string& facts) {

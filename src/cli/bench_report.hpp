@@ -33,7 +33,4 @@ std::string csv_line(const std::string& label, const Row& row);
 /// The CSV's first line.
 std::string csv_header();
 
-/// "64", "4K", "1M".
-std::string short_bytes(std::size_t bytes);
-
 }  // namespace tutti::cli

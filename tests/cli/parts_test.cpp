@@ -1,4 +1,5 @@
 // The parts of `tutti bench` that need no ranks.
+#include "base/byte_text.hpp"
 #include "cli/bench_check.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_plot.hpp"
@@ -158,7 +159,7 @@ TEST(InfoFacts, ShowsVariablesThatAreSetButNoSecret) {
 }
 
 TEST(InfoFacts, SelectionHasALinePerCollective) {
-  for (const Fact& situation : selection_facts()) {
+  for (const Fact& situation : selection_facts({})) {
     EXPECT_EQ(situation.lines.size(), kSpecs.size() - 2) << situation.name;
   }
 }
