@@ -137,6 +137,19 @@ void check_algorithm(const BenchOptions& options) {
   }
 }
 
+void check_tune(const BenchOptions& options) {
+  if (options.tune &&
+      (!options.algorithm.empty() || options.style == Style::csv || !options.plot.empty())) {
+    throw InvalidArgument(
+        "--tune tries all algorithms and prints a tuning table: leave out "
+        "--algorithm, --csv and --plot");
+  }
+  if (!options.tune && !options.out.empty()) {
+    throw InvalidArgument(
+        fmt::format("--out '{}' is the file that --tune writes; --tune is not given", options.out));
+  }
+}
+
 // Everything that has the algorithm, where no operation was named.
 void keep_selectable(BenchOptions& options) {
   std::erase_if(options.ops,
@@ -192,7 +205,10 @@ BenchOptions parse_bench(const BenchFlags& flags) {
                        .pin = parse_pin(flags.pin),
                        .style = flags.csv ? Style::csv : Style::table,
                        .header = flags.header != 0,
-                       .check = !flags.no_check};
+                       .check = !flags.no_check,
+                       .tune = flags.tune,
+                       .out = flags.out,
+                       .stats = flags.stats || !flags.csv};
   if (flags.factor < 2) {
     throw InvalidArgument(fmt::format("--factor {} is below 2", flags.factor));
   }
@@ -210,6 +226,7 @@ BenchOptions parse_bench(const BenchFlags& flags) {
     keep_selectable(options);
   }
   check_algorithm(options);
+  check_tune(options);
   return options;
 }
 
