@@ -2,10 +2,12 @@
 // started in.
 #include "base/limits.hpp"
 #include "cli/bench_canary.hpp"
+#include "cli/bench_compare.hpp"
 #include "cli/bench_measure.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/bench_report.hpp"
+#include "cli/bench_tune.hpp"
 #include "cli/commands.hpp"
 #include "rendezvous/environment.hpp"
 
@@ -60,6 +62,13 @@ int run_rank(const BenchOptions& options, InitOptions join, std::optional<std::s
               .cpus = cpus};
   if (!options.algorithm.empty()) {
     bench.group = context->new_group({}, {.algorithm = options.algorithm});
+  }
+  if (options.tune) {
+    const std::vector<TuningRow> rows = tune(bench);
+    if (bench.group.rank() == 0) {
+      write_table(options.out, rows);
+    }
+    return 0;
   }
   std::optional<Report> report;
   if (bench.group.rank() == 0) {
@@ -154,10 +163,23 @@ void add_choices(CLI::App& app, BenchFlags& flags) {
 
 void add_output_options(CLI::App& app, BenchFlags& flags) {
   app.add_flag("--csv", flags.csv, "print CSV, as bench/peers/README.md describes it");
+  app.add_flag("--stats", flags.stats,
+               "CSV: four more columns, p50_us,p99_us,cpu_us,faults; the table has them always");
   app.add_option("--label", flags.label, "first column of the CSV (default: the backend's name)");
   app.add_option("--header", flags.header, "0: no heading")->capture_default_str();
   app.add_flag("--no-check", flags.no_check, "do not check results before measuring");
   app.add_option("--plot", flags.plot, "write bus bandwidth over size to this SVG file");
+}
+
+void add_modes(CLI::App& app, BenchFlags& flags) {
+  app.add_flag("--tune", flags.tune,
+               "measure every algorithm instead, and print a tuning table of the fastest");
+  app.add_option("--out", flags.out, "write the tuning table to this file, or into it");
+  app.add_option("--compare", flags.compare,
+                 "measure nothing: compare two files of CSV, the second with the first")
+      ->expected(2);
+  app.add_option("--fail-below", flags.fail_below,
+                 "with --compare: exit with status 1 if a ratio is below this one");
 }
 
 }  // namespace
@@ -169,7 +191,7 @@ Body configure_bench(CLI::App& app) {
       ";\n"
       "none means all. Bytes count the whole buffer, as nccl-tests does; busbw is comparable with\n"
       "the speed of the hardware. With RANK and WORLD_SIZE set the command joins that job.\n"
-      "Exit status: 1 if a result was wrong, 2 for a usage error.");
+      "Exit status: 1 if a result was wrong or a ratio below --fail-below, 2 for a usage error.");
   app.add_option("OP", flags->ops, "operations to measure");
   app.add_option("--ops", flags->more_ops, "the same as a list: a,b");
   app.add_option("-n,--ranks", flags->ranks, "ranks to start (default: CPUs, at least 2)")
@@ -177,7 +199,11 @@ Body configure_bench(CLI::App& app) {
   add_size_options(app, *flags);
   add_choices(app, *flags);
   add_output_options(app, *flags);
+  add_modes(app, *flags);
   return [flags](std::span<const std::string>) {
+    if (!flags->compare.empty()) {
+      return compare_files(flags->compare[0], flags->compare[1], flags->fail_below);
+    }
     const BenchOptions options = parse_bench(*flags);
     const std::optional<JobEnvironment> job = surrounding_job();
     return job ? join_job(options, *job) : start_job(options);

@@ -2,23 +2,21 @@
 
 #include "cli/bench_canary.hpp"
 #include "cli/bench_check.hpp"
+#include "cli/bench_timer.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <cmath>
 
 namespace tutti::cli {
 namespace {
 
-// Warm-up: a second look at what seems short, a third at what is very short.
-constexpr double kLong_s = 0.05;
-constexpr double kShort_s = 1e-3;
-constexpr double kWarmUp_s = 2e-3;
-constexpr double kMostWarmUps = 400;
 constexpr double kMostIterations = 20000;
-constexpr double kLeast_s = 1e-8;  // keeps quotients finite
+// Calls that are timed one by one.
+constexpr double kFewestSingles = 10;
+constexpr double kMostSingles = 2000;
 
 /// One (operation, type, size) on this rank.
 class Measurement {
@@ -35,44 +33,18 @@ class Measurement {
   Row run();
 
  private:
-  double largest(double value) const;
-  double seconds_per_call(int calls);
-  double estimate();
   double look_at_cpus();
   Row finish(std::vector<double> seconds) const;
+  void add_stats(Row& row, double estimated);
 
   Bench& bench_;
   const BenchOp& row_;
   Workload work_{};
-  Tensor figure_ = Tensor::zeros({1}, DType::f64);
+  Timer timer_{bench_.control};
+  Usage used_{};      ///< by the timed loops
+  double calls_ = 0;  ///< of the timed loops
   int looks_ = 0;
 };
-
-double Measurement::largest(double value) const {
-  *figure_.data_as<double>() = value;
-  all_reduce(bench_.control, figure_, {.op = ReduceOp::max});
-  return *figure_.data_as<double>();
-}
-
-double Measurement::seconds_per_call(int calls) {
-  barrier(bench_.control);
-  const auto start = std::chrono::steady_clock::now();
-  row_.iterate(work_, 0, calls);
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-  return largest(taken.count() / calls);
-}
-
-double Measurement::estimate() {
-  double seconds = seconds_per_call(1);
-  if (seconds < kLong_s) {
-    seconds = seconds_per_call(2);
-  }
-  if (seconds < kShort_s) {
-    const double calls = std::clamp(kWarmUp_s / std::max(seconds, kLeast_s), 4.0, kMostWarmUps);
-    seconds = seconds_per_call(static_cast<int>(calls));
-  }
-  return std::max(seconds, kLeast_s);
-}
 
 // Rank 0 looks while all others sleep: they wait for a key of the store, in the kernel.
 double Measurement::look_at_cpus() {
@@ -97,10 +69,10 @@ Row Measurement::run() {
   barrier(bench_.control);
   std::size_t wrong = 0;
   if (bench_.options.check) {
-    wrong = static_cast<std::size_t>(largest(static_cast<double>(count_wrong(row_, work_))));
+    wrong = static_cast<std::size_t>(timer_.largest(static_cast<double>(count_wrong(row_, work_))));
   }
   clear_input(work_);
-  const double estimated = estimate();
+  const double estimated = timer_.estimate(row_, work_);
   int reps = bench_.options.reps;
   while (reps > 2 && reps * estimated > bench_.options.cap_s) {
     --reps;
@@ -109,26 +81,44 @@ Row Measurement::run() {
   const double before = look_at_cpus();
   std::vector<double> seconds;
   for (int rep = 0; rep < reps; ++rep) {
-    seconds.push_back(seconds_per_call(static_cast<int>(calls)));
+    seconds.push_back(timer_.seconds_per_call(row_, work_, static_cast<int>(calls),
+                                              bench_.options.stats ? &used_ : nullptr));
+    calls_ += std::floor(calls);
   }
   const double after = look_at_cpus();
   Row row = finish(std::move(seconds));
   row.wrong = wrong;
   row.canary_ns = (before + after) / 2;
   row.placement = placement(before, after);
+  if (bench_.options.stats) {
+    add_stats(row, estimated);
+  }
   return row;
+}
+
+/// Latencies are taken in a loop of their own, so that reading the clock does not slow down the
+/// loops of the mean.
+void Measurement::add_stats(Row& row, double estimated) {
+  const double messages = row_.messages_per_call * work_.layout.window;
+  row.cpu_s = timer_.largest(used_.cpu_s) / calls_ / messages;
+  row.faults = timer_.largest(used_.faults) / calls_ / messages;
+  const double singles =
+      std::clamp(bench_.options.time_s / estimated, kFewestSingles, kMostSingles);
+  std::vector<double> times = timer_.single_calls(row_, work_, static_cast<int>(singles));
+  std::sort(times.begin(), times.end());
+  row.p50_s = quantile(times, 0.5) / messages;
+  row.p99_s = quantile(times, 0.99) / messages;
 }
 
 Row Measurement::finish(std::vector<double> seconds) const {
   std::sort(seconds.begin(), seconds.end());
   const double messages = row_.messages_per_call * work_.layout.window;
-  const double middle = seconds[(seconds.size() - 1) / 2] + seconds[seconds.size() / 2];
   Row row{.op = &row_,
           .dtype = work_.layout.dtype,
           .ranks = work_.ranks,
           .bytes = work_.layout.asked_bytes,
           .elements = work_.layout.elements,
-          .median_s = middle / 2 / messages,
+          .median_s = median(seconds) / messages,
           .min_s = seconds.front() / messages,
           .max_s = seconds.back() / messages};
   row.algbw_GBps = static_cast<double>(work_.layout.bytes()) / row.median_s * 1e-9;

@@ -30,6 +30,11 @@ struct Row {
   double busbw_GBps = 0;
   std::string_view placement = "-";
   double canary_ns = 0;
+  // With BenchOptions::stats:
+  double p50_s = 0;  ///< of single calls, the slowest rank's time each
+  double p99_s = 0;
+  double cpu_s = 0;   ///< user and system per call, of the rank that used most
+  double faults = 0;  ///< page faults per call, of the rank that had most
 };
 
 /// What a rank measures with.

@@ -1,6 +1,6 @@
 #include "cli/bench_options.hpp"
 
-#include "base/limits.hpp"
+#include "base/byte_text.hpp"
 #include "plan/request.hpp"
 #include "plan/select.hpp"
 
@@ -10,7 +10,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace tutti::cli {
 namespace {
@@ -138,6 +137,19 @@ void check_algorithm(const BenchOptions& options) {
   }
 }
 
+void check_tune(const BenchOptions& options) {
+  if (options.tune &&
+      (!options.algorithm.empty() || options.style == Style::csv || !options.plot.empty())) {
+    throw InvalidArgument(
+        "--tune tries all algorithms and prints a tuning table: leave out "
+        "--algorithm, --csv and --plot");
+  }
+  if (!options.tune && !options.out.empty()) {
+    throw InvalidArgument(
+        fmt::format("--out '{}' is the file that --tune writes; --tune is not given", options.out));
+  }
+}
+
 // Everything that has the algorithm, where no operation was named.
 void keep_selectable(BenchOptions& options) {
   std::erase_if(options.ops,
@@ -159,19 +171,12 @@ Pin parse_pin(const std::string& text) {
 }  // namespace
 
 std::size_t parse_bytes(const std::string& flag, const std::string& text) {
-  char* end = nullptr;
-  double value = std::strtod(text.c_str(), &end);
-  const std::string_view unit = end;
-  const std::size_t power = unit.empty() ? 0 : std::string_view("KkMmGg").find(unit) / 2 + 1;
-  const bool valid = end != text.c_str() && unit.size() <= 1 && power <= 3;
-  for (std::size_t i = 0; valid && i < power; ++i) {
-    value *= 1024;
-  }
-  if (!valid || !(value >= 0 && value <= static_cast<double>(limits::kMaxTensorBytes))) {
+  const auto bytes = read_bytes(text);
+  if (!bytes) {
     throw InvalidArgument(
         fmt::format("{} '{}' is not a number of bytes such as 64, 4K, 1M or 2G", flag, text));
   }
-  return static_cast<std::size_t>(value);
+  return *bytes;
 }
 
 std::vector<DType> dtypes_of(const BenchOp& row, const BenchOptions& options) {
@@ -200,7 +205,10 @@ BenchOptions parse_bench(const BenchFlags& flags) {
                        .pin = parse_pin(flags.pin),
                        .style = flags.csv ? Style::csv : Style::table,
                        .header = flags.header != 0,
-                       .check = !flags.no_check};
+                       .check = !flags.no_check,
+                       .tune = flags.tune,
+                       .out = flags.out,
+                       .stats = flags.stats || !flags.csv};
   if (flags.factor < 2) {
     throw InvalidArgument(fmt::format("--factor {} is below 2", flags.factor));
   }
@@ -218,6 +226,7 @@ BenchOptions parse_bench(const BenchFlags& flags) {
     keep_selectable(options);
   }
   check_algorithm(options);
+  check_tune(options);
   return options;
 }
 

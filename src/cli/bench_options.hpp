@@ -34,6 +34,11 @@ struct BenchFlags {
   int header = 1;
   bool csv = false;
   bool no_check = false;
+  bool stats = false;
+  bool tune = false;
+  std::string out{};
+  std::vector<std::string> compare{};  ///< none or two files
+  double fail_below = 0;
 };
 
 enum class Pin : std::uint8_t { automatic, none };
@@ -59,6 +64,9 @@ struct BenchOptions {
   Style style = Style::table;
   bool header = true;
   bool check = true;
+  bool tune = false;   ///< measure ways to run operations instead
+  std::string out{};   ///< of the tuning table
+  bool stats = false;  ///< also latencies of single calls, CPU time, page faults
 };
 
 /// Parses and checks; InvalidArgument says which flag, what it was and what is accepted.

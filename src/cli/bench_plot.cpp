@@ -1,6 +1,6 @@
 #include "cli/bench_plot.hpp"
 
-#include "cli/bench_report.hpp"
+#include "base/byte_text.hpp"
 
 #include <tutti/error.hpp>
 

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 
 namespace tutti::cli {
@@ -21,32 +20,29 @@ std::string_view dtype_text(const Row& row) {
 
 }  // namespace
 
-std::string csv_header() {
-  return "peer,op,dtype,ranks,bytes,median_us,min_us,max_us,algbw_GBps,busbw_GBps,placement,"
-         "canary_ns";
+std::string csv_header(bool stats) {
+  return std::string(
+             "peer,op,dtype,ranks,bytes,median_us,min_us,max_us,algbw_GBps,busbw_GBps,placement,"
+             "canary_ns") +
+         (stats ? ",p50_us,p99_us,cpu_us,faults" : "");
 }
 
-std::string csv_line(const std::string& label, const Row& row) {
-  return fmt::format("{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{:.4f},{},{:.0f}", label,
-                     row.op->name, dtype_text(row), row.ranks, row.bytes, row.median_s * 1e6,
-                     row.min_s * 1e6, row.max_s * 1e6, row.algbw_GBps, row.busbw_GBps,
-                     row.placement, row.canary_ns);
-}
-
-std::string short_bytes(std::size_t bytes) {
-  constexpr std::array kUnits{"", "K", "M", "G", "T"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && bytes % 1024 == 0 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
+std::string csv_line(const std::string& label, const Row& row, bool stats) {
+  std::string line = fmt::format("{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{:.4f},{},{:.0f}",
+                                 label, row.op->name, dtype_text(row), row.ranks, row.bytes,
+                                 row.median_s * 1e6, row.min_s * 1e6, row.max_s * 1e6,
+                                 row.algbw_GBps, row.busbw_GBps, row.placement, row.canary_ns);
+  if (stats) {
+    line += fmt::format(",{:.3f},{:.3f},{:.3f},{:.4f}", row.p50_s * 1e6, row.p99_s * 1e6,
+                        row.cpu_s * 1e6, row.faults);
   }
-  return fmt::format("{}{}", bytes, kUnits[unit]);
+  return line;
 }
 
 void Report::begin(const std::string& facts) {
   if (options_.style == Style::csv) {
     if (options_.header) {
-      fmt::print("{}\n", csv_header());
+      fmt::print("{}\n", csv_header(options_.stats));
     }
   } else {
     fmt::print("# tutti {}: {}\n", kVersion, facts);
@@ -62,7 +58,7 @@ void Report::add(const Row& row) {
   if (options_.style == Style::table) {
     add_table_row(row);
   } else if (row.wrong == 0) {
-    fmt::print("{}\n", csv_line(options_.label, row));
+    fmt::print("{}\n", csv_line(options_.label, row, options_.stats));
   }
   std::fflush(stdout);
   rows_.push_back(row);
@@ -71,15 +67,19 @@ void Report::add(const Row& row) {
 void Report::add_table_row(const Row& row) {
   const bool first = rows_.empty() || rows_.back().op != row.op;
   if (first && options_.header) {
-    fmt::print("#\n# {}\n# {:>10} {:>12} {:>9} {:>10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>7}\n",
-               row.op->name, "bytes", "elements", "dtype", "op", "time us", "min us", "max us",
-               "algbw GB/s", "busbw GB/s", "wrong");
+    fmt::print(
+        "#\n# {}\n# {:>10} {:>12} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} "
+        "{:>10} {:>10} {:>10} {:>7} {:>7}\n",
+        row.op->name, "bytes", "elements", "dtype", "op", "time us", "min us", "max us", "p50 us",
+        "p99 us", "cpu us", "algbw GB/s", "busbw GB/s", "faults", "wrong");
   }
   fmt::print(
-      "  {:>10} {:>12} {:>9} {:>10} {:>12.2f} {:>12.2f} {:>12.2f} {:>12.3f} {:>12.3f} {:>7}\n",
+      "  {:>10} {:>12} {:>9} {:>10} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} "
+      "{:>10.2f} {:>10.3f} {:>10.3f} {:>7.2f} {:>7}\n",
       row.bytes, row.elements, dtype_text(row),
       spec(row.op->op).reduces ? name(options_.reduce.op) : "-", row.median_s * 1e6,
-      row.min_s * 1e6, row.max_s * 1e6, row.algbw_GBps, row.busbw_GBps,
+      row.min_s * 1e6, row.max_s * 1e6, row.p50_s * 1e6, row.p99_s * 1e6, row.cpu_s * 1e6,
+      row.algbw_GBps, row.busbw_GBps, row.faults,
       options_.check && has_data(row) ? std::to_string(row.wrong) : "-");
 }
 

@@ -28,12 +28,10 @@ class Report {
   std::vector<Row> rows_{};
 };
 
-/// Text of `row` as a line of CSV, without a newline.
-std::string csv_line(const std::string& label, const Row& row);
+/// Text of `row` as a line of CSV, without a newline; `stats`: with the columns beyond those of the
+/// peers.
+std::string csv_line(const std::string& label, const Row& row, bool stats = false);
 /// The CSV's first line.
-std::string csv_header();
-
-/// "64", "4K", "1M".
-std::string short_bytes(std::size_t bytes);
+std::string csv_header(bool stats = false);
 
 }  // namespace tutti::cli

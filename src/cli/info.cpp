@@ -63,8 +63,10 @@ int print_info(const InfoFlags& flags) {
     print(fact);
   }
   print(environment_facts(process_environment));
+  const TuningTable table = TuningTable::load(process_environment("TUTTI_TUNING").value_or(""));
+  print(tuning_facts(table));
   fmt::print("selection by bytes of a rank's block (docs/algorithms.md)\n");
-  for (const Fact& fact : selection_facts()) {
+  for (const Fact& fact : selection_facts(table)) {
     print_block(fact);
   }
   if (flags.ranks == 0) {

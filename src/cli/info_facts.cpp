@@ -1,9 +1,9 @@
 #include "cli/info_facts.hpp"
 
+#include "base/byte_text.hpp"
 #include "base/limits.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/bench_canary.hpp"
-#include "cli/bench_report.hpp"
 #include "kernels/reduce.hpp"
 #include "plan/select.hpp"
 #include "transport/publish.hpp"
@@ -94,8 +94,7 @@ struct Situation {
 constexpr int kManyRanks = 8;
 constexpr std::array kSituations{
     Situation{.name = "one host, ranks <= CPUs", .facts = {.ranks = kManyRanks}},
-    Situation{.name = "one host, ranks > CPUs",
-              .facts = {.ranks = kManyRanks, .oversubscribed = true}},
+    Situation{.name = "one host, ranks > CPUs", .facts = {.ranks = kManyRanks, .ranks_per_cpu = 2}},
     Situation{.name = "one rank per host", .facts = {.ranks = kManyRanks, .one_host = false}},
     Situation{.name = "several ranks per host",
               .facts = {.ranks = kManyRanks, .one_host = false, .two_level = true}},
@@ -109,15 +108,15 @@ std::string name_of(const Selection& selection) {
 }
 
 // The choice changes at powers of two plus one; sizes are those of one rank's block.
-std::string choices(const Spec& row, SelectionFacts facts) {
+std::string choices(const Spec& row, SelectionFacts facts, const TuningTable& table) {
   constexpr std::size_t kLargest = std::size_t{1} << 30;
   facts.op = row.op;
   facts.block_bytes = row.op == Op::barrier ? 0 : 1;
-  std::string last = name_of(select(facts, {}));
+  std::string last = name_of(select(facts, table));
   std::string text = fmt::format("{:<15} {}", row.name, last);
   for (std::size_t bytes = 1; bytes <= kLargest && row.op != Op::barrier; bytes *= 2) {
     facts.block_bytes = bytes + 1;
-    const std::string name = name_of(select(facts, {}));
+    const std::string name = name_of(select(facts, table));
     if (name != last) {
       text += fmt::format(", above {} {}", short_bytes(bytes), name);
       last = name;
@@ -126,10 +125,10 @@ std::string choices(const Spec& row, SelectionFacts facts) {
   return text;
 }
 
-constexpr std::array<std::string_view, 10> kOwnVariables{
+constexpr std::array<std::string_view, 11> kOwnVariables{
     "MASTER_ADDR",   "MASTER_PORT",         "TUTTI_AGENT_STORE", "TUTTI_ALGORITHM",
-    "TUTTI_HOST_ID", "TUTTI_SOCKET_IFNAME", "TUTTI_TRANSPORT",   "TUTTI_WAIT",
-    "TUTTI_LOG",     "XDG_RUNTIME_DIR"};
+    "TUTTI_HOST_ID", "TUTTI_SOCKET_IFNAME", "TUTTI_TRANSPORT",   "TUTTI_TUNING",
+    "TUTTI_WAIT",    "TUTTI_LOG",           "XDG_RUNTIME_DIR"};
 constexpr std::array<std::string_view, 2> kSecretVariables{"TUTTI_SECRET", "TUTTI_SECRET_FILE"};
 
 std::vector<std::string_view> known_variables() {
@@ -166,13 +165,24 @@ std::vector<Fact> library_facts() {
   };
 }
 
-std::vector<Fact> selection_facts() {
+Fact tuning_facts(const TuningTable& table) {
+  Fact fact{.name = "tuning table",
+            .lines = {fmt::format("{}, digest {}", table.source(), table.digest())}};
+  for (const auto& rows : {table.rows(), TuningTable::built_in()}) {
+    for (const TuningRow& row : rows) {
+      fact.lines.push_back(text_of(row));
+    }
+  }
+  return fact;
+}
+
+std::vector<Fact> selection_facts(const TuningTable& table) {
   std::vector<Fact> facts;
   for (const Situation& situation : kSituations) {
     Fact fact{.name = std::string(situation.name)};
     for (const Spec& row : kSpecs) {
       if (!row.point_to_point()) {
-        fact.lines.push_back(choices(row, situation.facts));
+        fact.lines.push_back(choices(row, situation.facts, table));
       }
     }
     facts.push_back(std::move(fact));

@@ -1,6 +1,7 @@
 // What `tutti info` tells: gathered here as lines of text, printed by info.cpp.
 #pragma once
 
+#include "plan/tuning.hpp"
 #include "rendezvous/environment.hpp"
 
 #include <string>
@@ -19,7 +20,10 @@ std::vector<Fact> library_facts();
 
 /// Which algorithm runs which operation at which size: one Fact per situation, one line per
 /// operation, such as "all_reduce  inlined, from 8K staged".
-std::vector<Fact> selection_facts();
+std::vector<Fact> selection_facts(const TuningTable& table);
+
+/// The table in force: where it comes from, and its rows in the order in which they are tried.
+Fact tuning_facts(const TuningTable& table);
 
 /// The variables of docs/environment.md that are set, with their values; secrets are not shown.
 Fact environment_facts(const EnvLookup& lookup);

@@ -11,6 +11,7 @@ namespace {
 
 /// From this size on outputs bypass the caches: a quarter of a usual last-level cache share.
 constexpr std::size_t kStreamingBytes = std::size_t{2} << 20;
+static_assert(kMostRingBytes == kRingBytes, "a tuning table may ask for the whole ring");
 /// Collectives match only among ranks that agree on everything before: the tag holds 30 bits of the
 /// history beside the sequence number, apart from the tags of users and of the library itself.
 constexpr std::uint64_t collective_tag(std::uint64_t history, std::uint64_t sequence) {
@@ -30,9 +31,10 @@ void CollectiveRun::start(Place& place, const Selection& selection, const Call& 
   if (is_direct_) {
     const DirectPlan& plan = place.plans.direct(call.op, selection.protocol, place.team->seat(),
                                                 root, selection.lookahead);
-    direct_.start(
-        *place.team, *place.team_state, plan, call,
-        {.segment = selection.segment_bytes, .ring = kRingBytes, .streaming = kStreamingBytes});
+    direct_.start(*place.team, *place.team_state, plan, call,
+                  {.segment = selection.segment_bytes,
+                   .ring = selection.ring_bytes,
+                   .streaming = kStreamingBytes});
     return;
   }
   const Plan& plan =

@@ -83,9 +83,11 @@ void DirectRun::start(Team& team, TeamState& state, const DirectPlan& plan, cons
 }
 
 void DirectRun::rewind() {
-  if (plan_->protocol == Protocol::staged && state_->slot_bytes != slot_bytes_) {
+  if (plan_->protocol == Protocol::staged &&
+      (state_->slot_bytes != slot_bytes_ || state_->slots != slots_)) {
     // Another division of the ring: every slot is free once all have ended all earlier calls.
     state_->slot_bytes = slot_bytes_;
+    state_->slots = slots_;
     state_->last_use.fill({.progress = state_->base});
   }
   iteration_ = 0;
@@ -352,9 +354,21 @@ void DirectRun::copy_in(const DirectStep& step) {
     }
     const std::size_t bytes = piece_bytes(in_, p, segment);
     if (bytes != 0) {
-      std::memcpy(slot(seat_.rank, p, segment), user(in_, p, segment), bytes);
+      fill_slot(slot(seat_.rank, p, segment), user(in_, p, segment), bytes);
     }
   }
+}
+
+void DirectRun::fill_slot(std::byte* target, const std::byte* source, std::size_t bytes) {
+  if (plan_->protocol != Protocol::staged || bytes < SlotStore::kLeastBytes) {
+    std::memcpy(target, source, bytes);
+    return;
+  }
+  SlotStore& ways = state_->slot_store;
+  const StoreType store = ways.next(bytes);
+  const TimePoint start = std::chrono::steady_clock::now();
+  copy_bytes(target, source, bytes, store);
+  ways.note(store, bytes, std::chrono::steady_clock::now() - start);
 }
 
 void DirectRun::copy_self(const DirectStep& step) {
@@ -402,11 +416,15 @@ bool DirectRun::reduce(const DirectStep& step) {
     args.factors = factors_.data();
   }
   std::byte* own = slot(seat_.rank, p, segment);
+  const StoreType slot_store =
+      bytes < SlotStore::kLeastBytes ? StoreType::cached : state_->slot_store.preferred();
   if (step.to_output) {
     args.out = user(out_, piece(step.to, seat_.rank), segment);
     args.also = step.to_slot ? own : nullptr;
+    args.also_store = slot_store;
   } else {
     args.out = own;
+    args.out_store = slot_store;
   }
   kernel_(args);
   return true;

@@ -210,31 +210,35 @@ void Lane::run_queued(CollectiveItem& item) {
   }
 }
 
+Selection Lane::choose(const Call& call) const {
+  std::size_t largest = 0;
+  for (const auto* side : {&call.in, &call.out}) {
+    for (const BlockView& block : *side) {
+      largest = std::max(largest, block.elements);
+    }
+  }
+  return select({.op = call.op,
+                 .dtype = call.dtype,
+                 .reduce = call.reduce,
+                 .block_bytes = largest * element_bytes(call.dtype),
+                 .ranks = place_->seat.size,
+                 .one_host = place_->one_host,
+                 .two_level = place_->two_level,
+                 .ranks_per_cpu = fabric_.ranks_per_cpu(),
+                 .deterministic = options_.deterministic,
+                 .pairwise_counts = call.pairwise_counts,
+                 .uneven = call.uneven,
+                 .forced = options_.algorithm},
+                fabric_.tuning());
+}
+
 void Lane::start_run(CollectiveItem& item) {
   item.started = true;
   item.staging.prepare(item.request, place_->seat, item.call);
   remember(item);
   place_->plans.trim();
-  std::size_t largest = 0;
-  for (const auto* side : {&item.call.in, &item.call.out}) {
-    for (const BlockView& block : *side) {
-      largest = std::max(largest, block.elements);
-    }
-  }
   const Call& call = item.call;
-  const Selection selection = select({.op = call.op,
-                                      .dtype = call.dtype,
-                                      .reduce = call.reduce,
-                                      .block_bytes = largest * element_bytes(call.dtype),
-                                      .ranks = place_->seat.size,
-                                      .one_host = place_->one_host,
-                                      .two_level = place_->two_level,
-                                      .oversubscribed = fabric_.oversubscribed(),
-                                      .deterministic = options_.deterministic,
-                                      .pairwise_counts = call.pairwise_counts,
-                                      .uneven = call.uneven,
-                                      .forced = options_.algorithm},
-                                     thresholds_);
+  const Selection selection = choose(call);
   if (selection.kind == Selection::Kind::message && selection.algorithm->sum == Sum::rank_order &&
       call.reduce == ReduceOp::premul_sum) {
     item.staging.scale(item.call);

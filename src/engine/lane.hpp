@@ -105,6 +105,8 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
 
   const std::string& name() const { return options_.name; }
   const Place& place() const { return *place_; }
+  /// Which algorithm runs `call`: the same on all ranks.
+  Selection choose(const Call& call) const;
   Seat seat() const { return place_->seat; }
   std::uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
   std::chrono::milliseconds timeout() const;
@@ -206,9 +208,8 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   std::array<Remembered, 64> history_{};
   /// Group rank -> latest call it told it is in, or has been in: it is not who keeps others there.
   std::unique_ptr<std::atomic<std::uint64_t>[]> heard_;
-  TimePoint next_spread_{};  // driver only: see Team::spread
-  ForeignLoad load_{};  // driver only
-  Thresholds thresholds_{};
+  TimePoint next_spread_{};      // driver only: see Team::spread
+  ForeignLoad load_{};           // driver only
   CollectiveItem quiet_item_{};  // driver only
   Repeat last_quiet_{};          // driver only: the call in quiet_item_
   std::mutex queue_mutex_;

@@ -2,6 +2,8 @@
 
 #include "base/ensure.hpp"
 
+#include <array>
+
 namespace tutti {
 namespace {
 
@@ -170,6 +172,12 @@ DirectPlan arrival(int root) {
 }
 
 }  // namespace
+
+std::string_view name(Protocol protocol) {
+  constexpr std::array<std::string_view, 3> kNames{"direct_inlined", "direct_arrival",
+                                                   "direct_staged"};
+  return kNames[static_cast<std::size_t>(protocol)];
+}
 
 bool has_direct_plan(Op op, Protocol protocol) {
   switch (protocol) {

@@ -32,6 +32,9 @@ namespace tutti {
 /// Largest contribution of a rank that a call slot holds.
 inline constexpr std::size_t kInlineBytes = 32768;
 
+/// Largest part of its memory that a rank uses as a ring (staged).
+inline constexpr std::size_t kMostRingBytes = std::size_t{1} << 20;
+
 enum class Cut : std::uint8_t { whole, shares, blocks };
 enum class Protocol : std::uint8_t { inlined, arrival, staged };
 
@@ -83,6 +86,9 @@ struct DirectPlan {
 /// The plan of `op` for `me` under `protocol`; `lookahead` (staged): how many segments the copies
 /// into the slots run ahead of the rest.
 DirectPlan direct_plan(Op op, Protocol protocol, Seat me, int root, int lookahead);
+
+/// "direct_inlined", ...: as a caller may force it.
+std::string_view name(Protocol protocol);
 
 /// Whether `protocol` has a plan for `op`.
 bool has_direct_plan(Op op, Protocol protocol);

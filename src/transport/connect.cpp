@@ -55,6 +55,7 @@ struct Card {
   std::string cpus{};
   std::string host_id{};
   bool membarrier = false;
+  std::string tuning{};
 };
 
 class Connector {
@@ -84,6 +85,7 @@ class Connector {
 
  private:
   void join_all() {
+    result_.tuning = TuningTable::load(options_.tuning_file);
     prepare_segment();
     exchange_cards();
     connect_to_lower();
@@ -104,6 +106,7 @@ class Connector {
 
   void prepare_segment();
   void exchange_cards();
+  void compare_tuning() const;
   std::optional<std::string> why_not_tried(const Card& theirs) const;
   void connect_to_lower();
   void greet_higher(const Bits& reached);
@@ -144,12 +147,12 @@ std::string own_cpus() {
 }
 
 std::string card_text(const Card& card) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}", card.token, card.name, card.cpus, card.host_id,
-                     card.membarrier ? 1 : 0);
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", card.token, card.name, card.cpus, card.host_id,
+                     card.membarrier ? 1 : 0, card.tuning);
 }
 
 Card parse_card(const std::string& text, int rank) {
-  std::array<std::string, 5> fields;
+  std::array<std::string, 6> fields;
   std::size_t begin = 0;
   for (std::string& field : fields) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -162,7 +165,7 @@ Card parse_card(const std::string& text, int rank) {
                     "must use the same version of tutti",
                     rank));
   }
-  return {fields[0], fields[1], fields[2], fields[3], fields[4] == "1"};
+  return {fields[0], fields[1], fields[2], fields[3], fields[4] == "1", fields[5]};
 }
 
 void Connector::prepare_segment() {
@@ -171,6 +174,7 @@ void Connector::prepare_segment() {
   own_.cpus = own_cpus();
   own_.host_id = options_.host_id;
   own_.membarrier = register_for_membarrier();
+  own_.tuning = identity_of(result_.tuning);
   SegmentMark mark;
   mark.rank = options_.rank;
   std::copy(own_.token.begin(), own_.token.end(), mark.token.begin());
@@ -196,6 +200,21 @@ void Connector::exchange_cards() {
   for (std::size_t r = 0; r < size_; ++r) {
     cards_.push_back(parse_card(texts[r], static_cast<int>(r)));
     result_.asymmetric = result_.asymmetric && cards_.back().membarrier;
+  }
+  compare_tuning();
+}
+
+/// Ranks with different tables would choose differently, and wait for each other for ever.
+void Connector::compare_tuning() const {
+  const auto digest = [](const Card& card) { return card.tuning.substr(0, card.tuning.find(' ')); };
+  for (std::size_t r = 0; r < size_; ++r) {
+    if (digest(cards_[r]) != digest(own_)) {
+      throw Mismatch(
+          fmt::format("joining the job (rank {} of {}): rank {} has the tuning table {}, this rank "
+                      "{}; TUTTI_TUNING must name a file of equal rows on every rank",
+                      options_.rank, options_.world_size, r, cards_[r].tuning, own_.tuning),
+          static_cast<int>(r));
+    }
   }
 }
 
@@ -335,7 +354,8 @@ void Connector::settle() {
       cpus.push_back(cards_[r].cpus);
     }
   }
-  result_.oversubscribed = count_cpus(cpus) < static_cast<int>(cpus.size());
+  const int count = std::max(count_cpus(cpus), 1);
+  result_.ranks_per_cpu = (static_cast<int>(cpus.size()) + count - 1) / count;
   for (int other = 0; other < options_.world_size; ++other) {
     const bool pair = bit(mapped_, std::max(other, options_.rank), std::min(other, options_.rank));
     if (other == options_.rank || (pair && hosts.same(other, options_.rank))) {

@@ -1,6 +1,6 @@
 // How the ranks of a job find each other, once, when the job starts. Three exchanges through the
 // store:
-//   card     what a rank is: token, process, CPUs, abstract socket name
+//   card     what a rank is: token, process, CPUs, abstract socket name, tuning table
 //   reached  which lower ranks' abstract sockets it could connect to
 //   mapped   with which of those both sides mapped the other's segment
 // After the last one every rank knows, alike, which pairs share memory; the others connect over
@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/unique_fd.hpp"
+#include "plan/tuning.hpp"
 #include "transport/segment.hpp"
 #include "transport/transport.hpp"
 
@@ -29,6 +30,7 @@ struct FabricOptions {
   std::string transport{};      ///< auto, shm or tcp
   std::string host_id{};        ///< TUTTI_HOST_ID: ranks of different ids never share memory
   std::string interfaces{};     ///< TUTTI_SOCKET_IFNAME
+  std::string tuning_file{};    ///< TUTTI_TUNING; empty: the built-in table
   std::string local_address{};  ///< address of a connection that is known to work; may be empty
   std::chrono::milliseconds timeout{};
   Transport::FaultHandler on_fault{};
@@ -50,13 +52,14 @@ struct FabricPeer {
 struct FabricResult {
   std::vector<FabricPeer> peers{};
   std::vector<int> host_of{};
-  bool asymmetric = false;      ///< every rank registered for membarrier
-  bool oversubscribed = false;  ///< of this rank's host
+  bool asymmetric = false;  ///< every rank registered for membarrier
+  int ranks_per_cpu = 1;    ///< of this rank's host, rounded up
+  TuningTable tuning{};     ///< equal on all ranks
 };
 
 /// Collective. Throws Timeout naming the ranks that did not come, PeerLost with the cause if one
 /// came and cannot join, Unsupported if transport is "shm"
-/// and a pair cannot share memory.
+/// and a pair cannot share memory, Mismatch if tuning tables differ.
 FabricResult connect_fabric(const FabricOptions& options, Segment& segment, int bell);
 
 }  // namespace tutti

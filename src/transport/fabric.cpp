@@ -69,12 +69,14 @@ Fabric::Fabric(FabricOptions options)
   transport_ = std::make_unique<Transport>(options_.rank, options_.world_size, options_.on_fault);
   options_.host_id = environment("TUTTI_HOST_ID");
   options_.interfaces = environment("TUTTI_SOCKET_IFNAME");
+  options_.tuning_file = environment("TUTTI_TUNING");
   transport_->set_wake_callback([this] { ring_own_bell(); });
   FabricResult result = connect_fabric(options_, segment_, bell_.get());
   host_of_ = std::move(result.host_of);
   publish_mode_ = result.asymmetric ? PublishMode::asymmetric : PublishMode::exchange;
-  oversubscribed_ = result.oversubscribed;
-  wait_policy_ = WaitPolicy::choose(environment("TUTTI_WAIT"), oversubscribed_);
+  ranks_per_cpu_ = result.ranks_per_cpu;
+  tuning_ = std::move(result.tuning);
+  wait_policy_ = WaitPolicy::choose(environment("TUTTI_WAIT"), oversubscribed());
   adopt(std::move(result));
 }
 

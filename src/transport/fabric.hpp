@@ -58,7 +58,10 @@ class Fabric {
   const std::vector<int>& host_of() const { return host_of_; }
   PublishMode publish_mode() const { return publish_mode_; }
   /// More ranks on this host than CPUs they may use; equal on all ranks of the host.
-  bool oversubscribed() const { return oversubscribed_; }
+  bool oversubscribed() const { return ranks_per_cpu_ > 1; }
+  /// Ranks of this host for each CPU that they may use, rounded up; equal on all ranks of the host.
+  int ranks_per_cpu() const { return ranks_per_cpu_; }
+  const TuningTable& tuning() const { return tuning_; }
   const WaitPolicy& wait_policy() const { return wait_policy_; }
 
   void ring_bell(int peer);
@@ -103,7 +106,8 @@ class Fabric {
   std::vector<Peer> peers_;
   std::vector<int> host_of_;
   PublishMode publish_mode_ = PublishMode::exchange;
-  bool oversubscribed_ = false;
+  int ranks_per_cpu_ = 1;
+  TuningTable tuning_{};
   WaitPolicy wait_policy_{};
   UniqueFd bell_{};
   std::vector<int> sockets_{};  ///< of the links; a forked child closes them

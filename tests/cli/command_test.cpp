@@ -112,6 +112,58 @@ TEST(BenchCommand, JoinsTheJobThatItIsStartedIn) {
   EXPECT_EQ(lines[1].substr(0, 18), "tutti,barrier,-,2,");
 }
 
+/// A path for this test, gone when it ends.
+struct TemporaryFile {
+  explicit TemporaryFile(const std::string& name)
+      : path(fmt::format("{}/tutti-{}-{}", ::testing::TempDir(), ::getpid(), name)) {}
+  ~TemporaryFile() { ::unlink(path.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  std::string path{};
+};
+
+TEST(BenchCommand, AddsColumnsOfSingleCallsAndUsage) {
+  const Outcome outcome = run_tutti(
+      bench({"all_reduce", "--ranks", "2", "--csv", "--stats", "--min", "1K", "--max", "1K"}));
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  const Words lines = outcome.lines();
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0], kHeader + ",p50_us,p99_us,cpu_us,faults");
+  const Words row = fields(lines[1]);
+  ASSERT_EQ(row.size(), kColumns + 4);
+  EXPECT_GT(std::stod(row[12]), 0);
+  EXPECT_GE(std::stod(row[13]), std::stod(row[12]));
+  EXPECT_GT(std::stod(row[14]), 0);
+}
+
+TEST(BenchCommand, ComparesTwoFiles) {
+  const TemporaryFile slow("slow.csv");
+  const TemporaryFile fast("fast.csv");
+  std::ofstream(slow.path) << "a,barrier,-,2,0,3.0,1,1,0,0,near,80\n";
+  std::ofstream(fast.path) << "b,barrier,-,2,0,2.0,1,1,0,0,near,80\n";
+  const Outcome better = run_tutti({"bench", "--compare", slow.path, fast.path});
+  EXPECT_EQ(better.status, 0) << better.error;
+  EXPECT_NE(better.output.find("1.500"), std::string::npos) << better.output;
+  EXPECT_EQ(run_tutti({"bench", "--compare", fast.path, slow.path}).status, 0);
+  const Outcome worse =
+      run_tutti({"bench", "--compare", fast.path, slow.path, "--fail-below", "0.9"});
+  EXPECT_EQ(worse.status, 1);
+  EXPECT_NE(worse.output.find("below 0.9"), std::string::npos) << worse.output;
+}
+
+TEST(BenchCommand, WritesATuningTableThatInfoShows) {
+  const TemporaryFile table("tuning.txt");
+  const Outcome outcome = run_tutti(bench({"broadcast", "barrier", "--ranks", "2", "--min", "1K",
+                                           "--max", "16K", "--tune", "--out", table.path}));
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  ::setenv("TUTTI_TUNING", table.path.c_str(), 1);
+  const Outcome info = run_tutti({"info", "--ranks", "2"});
+  ::unsetenv("TUTTI_TUNING");
+  EXPECT_EQ(info.status, 0) << info.error;
+  EXPECT_NE(info.output.find(table.path + ", digest "), std::string::npos) << info.output;
+  EXPECT_NE(info.output.find("broadcast      2"), std::string::npos) << info.output;
+}
+
 struct Refusal {
   Words arguments{};
   std::string text{};
@@ -127,6 +179,10 @@ TEST(BenchCommand, RefusesWhatItDoesNotKnow) {
       {{"--factor", "1"}, "--factor 1 is below 2"},
       {{"--algorithm", "ring", "barrier"}, "barrier has no algorithm 'ring'"},
       {{"--pin", "all"}, "--pin 'all' is neither auto nor none"},
+      {{"--tune", "--csv"}, "--tune tries all algorithms"},
+      {{"--out", "x", "barrier"}, "--out 'x' is the file that --tune writes"},
+      {{"--compare", "/no/a", "/no/b"}, "--compare /no/a: the file cannot be read"},
+      {{"--algorithm", "direct_staged,segment=3"}, "segment is 3; expected a multiple of 64"},
       {{"--ranks", "2", "--backend", "no_such", "barrier"}, "backend 'no_such' is unknown"},
       {{"--ranks", "2", "--transport", "pigeon", "barrier"}, "transport is 'pigeon'"},
   };

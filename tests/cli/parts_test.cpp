@@ -1,8 +1,12 @@
 // The parts of `tutti bench` that need no ranks.
+#include "base/byte_text.hpp"
 #include "cli/bench_check.hpp"
+#include "cli/bench_compare.hpp"
 #include "cli/bench_options.hpp"
 #include "cli/bench_plot.hpp"
 #include "cli/bench_report.hpp"
+#include "cli/bench_timer.hpp"
+#include "cli/bench_tune.hpp"
 #include "cli/info_facts.hpp"
 #include "plan/request.hpp"
 
@@ -117,6 +121,96 @@ TEST(BenchReport, WritesTheColumnsOfThePeers) {
   EXPECT_EQ(short_bytes(std::size_t{4} << 20), "4M");
 }
 
+TEST(BenchReport, WritesMoreColumnsIfAsked) {
+  Row row = row_of("all_reduce", 64);
+  row.p50_s = 1e-6;
+  row.p99_s = 9e-6;
+  row.cpu_s = 2.5e-6;
+  row.faults = 0.125;
+  EXPECT_EQ(csv_line("x", row, true), csv_line("x", row) + ",1.000,9.000,2.500,0.1250");
+  EXPECT_EQ(csv_header(true), csv_header() + ",p50_us,p99_us,cpu_us,faults");
+}
+
+TEST(BenchTimer, QuantilesAreValuesThatWereSeen) {
+  const std::vector<double> values{1, 2, 3, 10};
+  EXPECT_EQ(median(values), 2.5);
+  EXPECT_EQ(quantile(values, 0.5), 2);
+  EXPECT_EQ(quantile(values, 0.99), 10);
+  EXPECT_EQ(quantile({7}, 0.01), 7);
+}
+
+constexpr std::string_view kBefore =
+    "peer,op,dtype,ranks,bytes,median_us,min_us,max_us,algbw_GBps,busbw_GBps,placement,canary_ns\n"
+    "old,all_reduce,f32,2,4,4.0,1,1,1,1,near,80\n"
+    "old,all_reduce,f32,2,4,2.0,1,1,1,1,near,80\n"
+    "old,all_reduce,f32,2,4,6.0,1,1,1,1,near,80\n"
+    "old,all_reduce,f32,2,64,8.0,1,1,1,1,near,80\n"
+    "old,all_reduce,f32,2,64,800,1,1,1,1,far,400\n"
+    "old,all_reduce,f32,2,1048576,100,1,1,1,1,near,80\n";
+
+TEST(BenchCompare, ComparesCellsOfEqualPlacementByClass) {
+  const auto after = read_rows(
+      "new,all_reduce,f32,2,4,2.0,1,1,1,1,near,80,0,0.1\n"
+      "new,all_reduce,f32,2,64,1.0,1,1,1,1,near,80,0,0.1\n"
+      "new,all_reduce,f32,2,64,1.0,1,1,1,1,mixed,80,0,0.1\n"
+      "new,all_reduce,f32,2,1048576,200,1,1,1,1,near,80,0,0.1\n"
+      "new,all_reduce,f32,4,4,200,1,1,1,1,near,80,0,0.1\n",
+      "b");
+  const auto table = compare(read_rows(kBefore, "a"), after);
+  ASSERT_EQ(table.size(), 2U);
+  EXPECT_EQ(table[0].size_class, "small");
+  EXPECT_EQ(table[0].cells, 2);
+  EXPECT_NEAR(table[0].ratio, 4, 1e-9);  // of 2 and 8
+  EXPECT_NEAR(table[0].least, 2, 1e-9);
+  EXPECT_NEAR(table[0].most, 8, 1e-9);
+  EXPECT_EQ(table[1].size_class, "large");
+  EXPECT_NEAR(table[1].ratio, 0.5, 1e-9);
+}
+
+TEST(BenchCompare, KeepsPeersApartWhereAFileHasSeveral) {
+  const std::string both = std::string(kBefore) + "other,all_reduce,f32,2,4,1,1,1,1,1,near,80\n";
+  const auto table = compare(read_rows(both, "a"), read_rows(both, "b"));
+  ASSERT_EQ(table.size(), 4U);
+  for (const Comparison& row : table) {
+    EXPECT_NEAR(row.ratio, 1, 1e-9);
+    EXPECT_NE(row.peer, "");
+  }
+}
+
+TEST(BenchCompare, NamesTheLineThatItCannotRead) {
+  for (const auto& [text, message] :
+       {std::pair("x,barrier\n", "f, line 1: 2 columns; expected at least 11"),
+        std::pair("\na,b,c,2,4,fast,1,1,1,1,near\n", "f, line 2: median_us is 'fast'")}) {
+    try {
+      read_rows(text, "f");
+      ADD_FAILURE() << text;
+    } catch (const InvalidArgument& error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(BenchTune, MakesAsFewRowsAsSayWhatIsFastest) {
+  const Choice small = parse_choice("direct_inlined");
+  const Choice large = parse_choice("direct_staged,segment=64K,ahead=0,ring=1M");
+  const std::array points{Fastest{4, small}, Fastest{64, small}, Fastest{1024, large},
+                          Fastest{16384, large}};
+  const TuningRow like{.op = Op::broadcast, .ranks = {.from = 2, .to = 2}};
+  const auto rows = rows_of(like, points);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].up_to, 64U);
+  EXPECT_EQ(rows[0].choice, small);
+  EXPECT_EQ(rows[1].up_to, TuningRow::kAnySize);
+  EXPECT_EQ(rows[1].choice, large);
+
+  TuningRow other = like;
+  other.ranks = {.from = 4, .to = 4};
+  const std::array old{TuningRow(like), other};
+  const auto all = merged(old, rows);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[2], other);
+}
+
 TEST(BenchReport, KeepsWrongResultsOutOfTheCsv) {
   const BenchOptions options = parse_bench({.csv = true});
   Report report(options);
@@ -158,7 +252,7 @@ TEST(InfoFacts, ShowsVariablesThatAreSetButNoSecret) {
 }
 
 TEST(InfoFacts, SelectionHasALinePerCollective) {
-  for (const Fact& situation : selection_facts()) {
+  for (const Fact& situation : selection_facts({})) {
     EXPECT_EQ(situation.lines.size(), kSpecs.size() - 2) << situation.name;
   }
 }
