@@ -9,6 +9,9 @@ namespace tutti {
 
 bool DirectRun::holds_up_others() const {
   team_->note_cpu();
+  if (!plan_->symmetric) {
+    return blocked_.seat >= 0 && team_->shares_cpu(blocked_.seat);  // the others have no part in it
+  }
   // The place of the awaited number in its member's area; the last arrival has none of its own.
   const std::byte* base =
       reinterpret_cast<const std::byte*>(&team_->area(std::max(blocked_.seat, 0)));
