@@ -37,7 +37,7 @@ import hogs  # noqa: E402
 Step = collections.namedtuple("Step", "part ranks peers options")
 POWERS = "--min 4 --factor 16 --max"
 EDGES = "--min 4K --max 1M --factor 256"
-TIMES = "--time 0.04 --cap 2"
+TIMES = "--time 0.03 --reps 3 --cap 1"
 COLLECTIVES = "all_reduce,all_gather,reduce_scatter,broadcast,all_to_all,barrier"
 LARGEST = {2: "64M", 4: "64M", 8: "4M"}  # 64M at 8 ranks takes longer than all else together
 
@@ -76,7 +76,7 @@ def steps_of(parts, peers, cpus, quick):
                           f"--ops all_reduce --dtypes f32,f16,bf16 {POWERS} 64M {TIMES}"))
     for ranks in (2, 3, 4, 6, 8, 16):
         steps.append(Step("growth", ranks, ["tutti", *floor_peers(ranks, cpus)[:1]],
-                          f"--ops {COLLECTIVES} --min 64 --factor 256 --max 4M --time 0.02 --cap 2"))
+                          f"--ops {COLLECTIVES} --min 64 --factor 256 --max 4M --time 0.02 --reps 3 --cap 1"))
     if importlib.util.find_spec("torch"):
         for ranks in (2, 4):
             steps.append(Step("torch", ranks, ["tutti", "torch_gloo"], f"--ops all_reduce {POWERS} 64K {TIMES}"))

@@ -56,7 +56,7 @@ def commands(tutti, peers, ranks, cpus):
 
 def beside_hogs(tutti, peers, rnd, quick):
     cpus = sorted(os.sched_getaffinity(0))
-    options = shlex.split(BENCH + (" --time 0.01 --reps 2" if quick else " --time 0.2"))
+    options = shlex.split(BENCH + (" --time 0.01 --reps 2" if quick else " --time 0.1"))
     for ranks in (2,) if quick else RANKS:
         for count in HOGS:
             for mode, command in commands(tutti, peers, ranks, len(cpus)):
