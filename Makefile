@@ -47,11 +47,11 @@ check: deps ## build and run all tests once, without sanitizers
 sanitize: deps ## build and run unit, multi and sim tests under asan+ubsan and tsan
 	@cmake/run_tests.sh $(JOBS) asan tsan
 
-bench: deps ## measure the collectives, side by side with the peers that are installed
+bench: deps ## measure tutti beside the peers that are installed, and write bench/RESULTS.md (40 minutes)
 	$(call say,building the release with benchmarks in build/release)
 	@cmake --preset release -DTUTTI_BENCH=ON --log-level=WARNING
 	cmake --build build/release -j $(JOBS)
-	bench/run.sh build/release
+	bench/run.sh build/release $(BENCH)
 
 soak: deps ## walk the whole test grid in random order until stopped (SEED=n, MINUTES=n)
 	$(call say,building the tests in build/dev)

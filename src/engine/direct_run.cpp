@@ -83,11 +83,9 @@ void DirectRun::start(Team& team, TeamState& state, const DirectPlan& plan, cons
 }
 
 void DirectRun::rewind() {
-  if (plan_->protocol == Protocol::staged &&
-      (state_->slot_bytes != slot_bytes_ || state_->slots != slots_)) {
+  if (plan_->protocol == Protocol::staged && state_->slot_bytes != slot_bytes_) {
     // Another division of the ring: every slot is free once all have ended all earlier calls.
     state_->slot_bytes = slot_bytes_;
-    state_->slots = slots_;
     state_->last_use.fill({.progress = state_->base});
   }
   iteration_ = 0;

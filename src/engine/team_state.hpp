@@ -29,7 +29,6 @@ struct TeamState {
   std::uint32_t base = 0;      ///< posts made when the last staged call ended, equal on all ranks
   std::uint32_t cursor = 0;    ///< ring slots used so far; segment t of a call uses cursor + t
   std::size_t slot_bytes = 0;  ///< of the ring's present division
-  std::uint32_t slots = 0;     ///< and how many there are
   std::uint64_t arrivals = 0;  ///< what the arrival counter must be when all have arrived
   SlotStore slot_store{};      ///< how this rank writes into its ring
   std::vector<std::uint32_t> seen;                ///< progress of each member, as last read

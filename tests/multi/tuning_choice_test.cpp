@@ -173,7 +173,7 @@ TEST(TuningChoice, AFaultyTableOnOneRankIsToldToAll) {
 TEST(TuningChoice, RingsOfDifferentLengthFollowEachOther) {
   ProcessRanksOptions options{.size = 2};
   const auto body = [](Context& context, Reporter&) {
-    // One group, two divisions of the ring with equal slots: the table is by size.
+    // Slots of one size, but not as many of them: a slot is where it was.
     for (int i = 0; i < 50; ++i) {
       run_some(context, i);
     }
