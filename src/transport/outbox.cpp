@@ -21,6 +21,39 @@ void Outbox::push(SendOp& op) {
   ++queued_;
 }
 
+// The same frame that add_message() would queue, in the same place in the order: before chunks.
+bool Outbox::send_at_once(SendOp& op, Link& link, Events& events) {
+  if (batch_begin_ != batch_end_ || queue_first_ != nullptr || control_due() || !fits_eagerly(op)) {
+    return false;
+  }
+  const Frame frame{.kind = FrameKind::data,
+                    .payload_bytes = static_cast<std::uint32_t>(op.bytes),
+                    .key = op.key,
+                    .stamp = op.stamp,
+                    .bytes = op.bytes};
+  std::array<std::byte, kFrameHeaderBytes> header;
+  encode(frame, header.data());
+  const std::array<std::span<const std::byte>, 2> parts{header, {op.data, op.bytes}};
+  const std::size_t written = link.write(std::span(parts).first(op.bytes != 0 ? 2 : 1));
+  if (written == 0) {
+    return false;
+  }
+  events.moved = true;
+  credit_ -= op.bytes + limits::kEagerOverheadBytes;
+  if (written == header.size() + op.bytes) {
+    op.moved = op.bytes;
+    complete(op, TransferState::done, events);
+    return true;
+  }
+  batch_begin_ = batch_end_ = 0;  // what did not fit is the next batch
+  Queued& queued = add_frame(frame);
+  queued.payload = op.data;
+  queued.op = &op;
+  queued.last = true;
+  batch_written_ = written;
+  return true;
+}
+
 void Outbox::push_control(FrameKind kind, std::uint64_t id) {
   control_.push_back({.frame = {.kind = kind, .id = id}});
 }
@@ -235,6 +268,9 @@ void Outbox::advance(std::size_t bytes, Events& events) {
 }
 
 void Outbox::flush(Link& link, Events& events) {
+  if (!has_output()) {
+    return;
+  }
   std::array<std::span<const std::byte>, 2 * kBatchFrames> parts;
   std::size_t total = 0;
   while (total < limits::kPollBytes) {

@@ -31,6 +31,9 @@ namespace tutti {
 class Outbox {
  public:
   void push(SendOp& op);
+  /// Writes a small message straight into the link if nothing has to go out before it; false: it
+  /// has to be pushed.
+  bool send_at_once(SendOp& op, Link& link, Events& events);
   void push_clear(std::uint64_t id) { push_control(FrameKind::clear, id); }
   void push_drop(std::uint64_t id) { push_control(FrameKind::drop, id); }
   void push_fault(std::uint64_t group, const Failure& failure);

@@ -314,6 +314,32 @@ void Transport::recv(RecvOp& op) {
   internals_->finish(events);
 }
 
+Transport::Early Transport::recv_early(RecvOp& op) {
+  if (op.peer < 0 || op.peer == internals_->rank) {
+    return Early::post;
+  }
+  Channel* const channel = internals_->existing(op.peer);
+  if (channel == nullptr || !channel->has_ring() || channel->failed() ||
+      !internals_->table.idle()) {
+    return Early::post;
+  }
+  Events events{.own = &op};
+  op.moved = 0;
+  op.source = -1;
+  {
+    const std::unique_lock lock(channel->mutex(), std::try_to_lock);
+    if (!lock.owns_lock() || !channel->busy()) {
+      return Early::later;
+    }
+    op.state.store(TransferState::active, std::memory_order_relaxed);
+    if (!channel->recv_arrived(op, events)) {
+      op.state.store(TransferState::idle, std::memory_order_relaxed);
+    }
+  }
+  internals_->finish(events);
+  return op.source >= 0 ? Early::met : Early::later;
+}
+
 void Transport::cancel(SendOp& op) {
   Events events;
   bool found = false;
@@ -404,11 +430,8 @@ bool Transport::poll() {
   const std::size_t count = internals_->polled_count.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) {
     Channel& channel = *internals_->polled[i].load(std::memory_order_relaxed);
-    if (!channel.busy()) {
-      continue;
-    }
     const std::unique_lock lock(channel.mutex(), std::try_to_lock);
-    if (lock.owns_lock()) {
+    if (lock.owns_lock() && channel.busy()) {
       channel.pump(events);
     }
   }
