@@ -109,6 +109,9 @@ bool Lane::receive_early(MessageItem& item) {
   for (unsigned looks = 1; !ended && backoff.pause(); ++looks) {
     if (looks % kLooksPerPoll == 0) {
       fabric_.transport().poll();
+      if (failed_.load(std::memory_order_acquire)) {
+        return false;
+      }
     }
     ended = look();
   }

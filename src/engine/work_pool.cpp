@@ -30,9 +30,7 @@ struct WorkPool::InNode {
     static_assert(sizeof(T) <= Node::kControlBytes && alignof(T) <= alignof(std::max_align_t));
     return reinterpret_cast<T*>(node->control);
   }
-  void deallocate(T*, std::size_t) {
-    node->pool->put(*node);
-  }
+  void deallocate(T*, std::size_t) { node->pool->put(*node); }
   template <class U>
   bool operator==(const InNode<U>& other) const {
     return node == other.node;

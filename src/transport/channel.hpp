@@ -50,6 +50,8 @@ class Channel {
   int fd() const { return attached() ? link_->fd() : -1; }
   /// Whether a look at the link costs no system call.
   bool has_ring() const { return attached() && link_->fd() < 0; }
+  /// A hint for recv_arrived(): whether it may find anything, now or later.
+  bool may_recv_early() const { return has_ring() && !failed() && table_.idle(); }
   bool failed() const {
     // acquire: pairs with the release in fail(); failure_ is not written after it.
     return failed_.load(std::memory_order_acquire);

@@ -187,8 +187,8 @@ void Inbox::finish_data(Events& events) {
     }
     return;
   }
-  // Its receive may have been posted while the bytes came in.
-  if (RecvOp* op = table_.take_posted(peer_, frame_.key)) {
+  // Its receive may have come while the bytes did.
+  if (RecvOp* op = take_receive(false)) {
     deliver(*arrival_, *op, events);
   } else {
     table_.add(*arrival_);

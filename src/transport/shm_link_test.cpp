@@ -218,6 +218,48 @@ TEST(ShmRing, IsFoundOnlyIfSound) {
   EXPECT_EQ(ShmRing::find(memory.data(), memory.size()), nullptr);
 }
 
+/// A receive that looks into the ring finds a message of which a part was read before, when nothing
+/// asked for it: that one is older than all that follows.
+TEST(ShmLink, AnEarlyReceiveTakesTheMessageThatIsHalfRead) {
+  Rings rings(4096);
+  Transport sender(0, 2, {});
+  Transport receiver(1, 2, {});
+  sender.add_link(1, rings.first());
+  receiver.add_link(0, rings.second());
+  std::vector<std::byte> large(6000, std::byte{1});
+  std::vector<std::byte> small(10, std::byte{2});
+  SendOp first;
+  SendOp second;
+  first.peer = second.peer = 1;
+  first.data = large.data();
+  first.bytes = large.size();
+  second.data = small.data();
+  second.bytes = small.size();
+  sender.send(first);
+  sender.send(second);
+  receiver.poll();
+  while (sender.poll()) {
+  }
+  ASSERT_EQ(sender.pending_sends(), 0U) << "the rest of both lies in the ring";
+  std::vector<std::byte> got(large.size());
+  RecvOp recv;
+  recv.peer = 0;
+  recv.data = got.data();
+  recv.bytes = got.size();
+  EXPECT_EQ(receiver.recv_early(recv), Transport::Early::met);
+  EXPECT_EQ(recv.state, TransferState::done);
+  EXPECT_EQ(got, large);
+  std::vector<std::byte> rest(small.size());
+  RecvOp next;
+  next.peer = 0;
+  next.data = rest.data();
+  next.bytes = rest.size();
+  EXPECT_EQ(receiver.recv_early(next), Transport::Early::met);
+  EXPECT_EQ(rest, small);
+  EXPECT_EQ(receiver.recv_early(next), Transport::Early::later);
+  EXPECT_EQ(next.state, TransferState::idle);
+}
+
 /// One side of the traffic below: messages of many sizes both ways, checked byte by byte.
 class Side {
  public:

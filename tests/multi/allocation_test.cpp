@@ -15,8 +15,9 @@ namespace {
 std::atomic<std::size_t> allocations{0};
 }
 
-// Replaced for the whole program; the other forms come down to these two.
-void* operator new(std::size_t bytes) {
+// Replaced for the whole program; the other forms come down to these. Not inlined, or the compiler
+// would see a new end in malloc and its delete in free, and warn.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
   if (memory == nullptr) {
@@ -24,8 +25,8 @@ void* operator new(std::size_t bytes) {
   }
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace tutti {
 namespace {

@@ -117,9 +117,8 @@ TEST_P(InFlight, BlockingReceivesKeepTheOrderAmongAllOthers) {
           first.wait();
           wait_all(sent);
           for (std::size_t i = 0; i < got.size(); ++i) {
-            ASSERT_EQ(got[i].to_vector(),
-                      std::vector<double>(static_cast<std::size_t>(sizes[i]),
-                                          static_cast<double>(i)));
+            ASSERT_EQ(got[i].to_vector(), std::vector<double>(static_cast<std::size_t>(sizes[i]),
+                                                              static_cast<double>(i)));
           }
         }
       },
