@@ -134,7 +134,9 @@ bool Outbox::fits_eagerly(const SendOp& op) const {
   return op.bytes <= limits::kEagerBytes && op.bytes + limits::kEagerOverheadBytes <= credit_;
 }
 
-bool Outbox::control_due() const { return !control_.empty() || owed_ >= kCreditWorthAFrame; }
+bool Outbox::control_due() const {
+  return control_first_ != control_.size() || owed_ >= kCreditWorthAFrame;
+}
 
 bool Outbox::queue_due() const {
   return queue_first_ != nullptr &&
@@ -161,7 +163,7 @@ void Outbox::add_control() {
     owed_ = 0;
     return;
   }
-  Control& control = control_.front();
+  Control& control = control_[control_first_];
   Queued& queued = add_frame(control.frame);
   if (control.frame.kind == FrameKind::fault || control.frame.kind == FrameKind::probe) {
     --reports_queued_;
@@ -171,7 +173,20 @@ void Outbox::add_control() {
     std::memcpy(queued.aside.get(), control.text.data(), control.text.size());
     queued.payload = queued.aside.get();
   }
-  control_.pop_front();
+  drop_front_control();
+}
+
+void Outbox::drop_front_control() {
+  constexpr std::size_t kTidyFrames = 64;
+  ++control_first_;
+  // Moving the rest down once per half keeps the cost per frame constant, and the vector bounded by
+  // twice what waits.
+  if (control_first_ == control_.size() ||
+      (control_first_ >= kTidyFrames && 2 * control_first_ >= control_.size())) {
+    control_.erase(control_.begin(),
+                   control_.begin() + static_cast<std::ptrdiff_t>(control_first_));
+    control_first_ = 0;
+  }
 }
 
 /// The first message of the queue: whole, or its announcement. Returns the bytes of payload.
@@ -392,6 +407,7 @@ void Outbox::lose(Events& events) {
   queued_ = 0;
   cleared_first_ = cleared_last_ = nullptr;
   control_.clear();
+  control_first_ = 0;
   reports_queued_ = 0;
   owed_ = 0;
 }
