@@ -210,7 +210,7 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   /// Group rank -> latest call it told it is in, or has been in: it is not who keeps others there.
   std::unique_ptr<std::atomic<std::uint64_t>[]> heard_;
   TimePoint next_spread_{};  // driver only: see Team::spread
-  ForeignLoad load_{};  // driver only
+  ForeignLoad load_{};       // driver only
   Thresholds thresholds_{};
   CollectiveItem quiet_item_{};  // driver only
   Repeat last_quiet_{};          // driver only: the call in quiet_item_

@@ -25,7 +25,7 @@ struct WorkPool::InNode {
   using value_type = T;
   explicit InNode(Node& owner) : node(&owner) {}
   template <class U>
-  InNode(const InNode<U>& other) : node(other.node) {}  // NOLINT: as allocators must convert
+  InNode(const InNode<U>& other) : node(other.node) {}
   T* allocate(std::size_t) {
     static_assert(sizeof(T) <= Node::kControlBytes && alignof(T) <= alignof(std::max_align_t));
     return reinterpret_cast<T*>(node->control);
