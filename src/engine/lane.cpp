@@ -335,9 +335,12 @@ bool Lane::drive(WorkState& state, std::optional<std::chrono::milliseconds> time
   if (timeout) {
     deadline = Deadline::after(*timeout);
   }
-  if (auto* message = dynamic_cast<MessageWork*>(&state)) {
+  if (MessageItem* message = state.message()) {
+    if (settle(*message)) {
+      return true;
+    }
     const Attendance attendance(*this);
-    return await_transfer(message->item, deadline);
+    return await_transfer(*message, deadline);
   }
   return drive_until([&] { return state.ended(); }, deadline);
 }

@@ -14,6 +14,7 @@
 #include "engine/repeat.hpp"
 #include "engine/staging.hpp"
 #include "engine/work.hpp"
+#include "engine/work_pool.hpp"
 #include "plan/request.hpp"
 #include "transport/wait.hpp"
 
@@ -81,6 +82,7 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   bool transfer_bytes(Op op, int peer, std::uint64_t tag, std::span<std::byte> bytes,
                       Deadline deadline);
 
+  std::shared_ptr<WorkDriver> self() override { return shared_from_this(); }
   bool drive(WorkState& state, std::optional<std::chrono::milliseconds> timeout) override;
   /// Background: moves on what can be moved on; true if anything did.
   bool poll();
@@ -146,6 +148,7 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
 
   void prepare(MessageItem& item, const Request& request, const Call& call, const Tensor& tensor);
   void post(MessageItem& item);
+  bool receive_early(MessageItem& item);
   void take_back(MessageItem& item);
   /// A message on the stack must not outlive it in the transport, whatever is thrown.
   struct TakeBack {
@@ -222,7 +225,8 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   std::atomic<std::uint32_t> visits_{0};  ///< of threads that started or awaited work
   std::uint32_t visits_seen_ = 0;         ///< by the background thread
 
-  mutable std::mutex messages_mutex_;
+  WorkPool messages_pool_{};
+  mutable ShortLock messages_mutex_;  // the list, and who settles what is in it
   std::vector<std::shared_ptr<MessageWork>> messages_{};
   std::atomic<std::size_t> message_count_{0};
 

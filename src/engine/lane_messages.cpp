@@ -18,9 +18,27 @@ namespace {
 /// Keeps the library's own messages apart from the user's tags and from collectives.
 constexpr std::uint64_t kInternalTag = std::uint64_t{1} << 62;
 
+/// Staging that a state may keep for its next message.
+constexpr std::size_t kKeptStagingBytes = std::size_t{64} << 10;
+
 std::string_view op_name(const MessageItem& item) { return spec(item.op).name; }
 
 }  // namespace
+
+void MessageItem::reset() {
+  if (staging.capacity() > kKeptStagingBytes) {
+    staging = Scratch();
+  }
+  // The transport's part; nobody else knows the item now.
+  send.state.store(TransferState::idle, std::memory_order_relaxed);
+  recv.state.store(TransferState::idle, std::memory_order_relaxed);
+  deadline.reset();
+  failure.reset();
+  failure_set.store(false, std::memory_order_relaxed);
+  source = -1;
+  claimed = false;
+  ended.store(false, std::memory_order_relaxed);
+}
 
 int Lane::group_rank_of(int world_rank) const {
   const auto found = std::find(place_->members.begin(), place_->members.end(), world_rank);
@@ -73,13 +91,42 @@ void Lane::take_back(MessageItem& item) {
   }
 }
 
+/// Waits a while for a message without posting its receive: one that comes soon is copied straight
+/// from the ring, and never entered anywhere. False: it has to be posted.
+bool Lane::receive_early(MessageItem& item) {
+  constexpr unsigned kLooksPerPoll = 8;  // others' messages must move as well, but less urgently
+  if (item.op != Op::recv) {
+    return false;
+  }
+  auto found = Transport::Early::later;
+  const auto look = [&] {
+    found = fabric_.transport().recv_early(item.recv);
+    return found != Transport::Early::later;
+  };
+  ForeignLoad load;
+  Backoff backoff(fabric_.wait_policy(), load);
+  bool ended = look();
+  for (unsigned looks = 1; !ended && backoff.pause(); ++looks) {
+    if (looks % kLooksPerPoll == 0) {
+      fabric_.transport().poll();
+      if (failed_.load(std::memory_order_acquire)) {
+        return false;
+      }
+    }
+    ended = look();
+  }
+  return found == Transport::Early::met;
+}
+
 int Lane::transfer(const Request& request, const Call& call) {
   refuse_if_failed(spec(request.op).name);
   MessageItem item;
   const TakeBack guard(*this, item);
   item.sequence = next_message();
   prepare(item, request, call, request.op == Op::send ? request.in[0] : request.out[0]);
-  post(item);
+  if (!receive_early(item)) {
+    post(item);
+  }
   await_transfer(item, std::nullopt);
   if (item.failure) {
     raise(*item.failure);
@@ -91,12 +138,19 @@ std::shared_ptr<WorkState> Lane::start_transfer(const Request& request, const Ca
   const std::string_view op = spec(request.op).name;
   refuse_if_failed(op);
   const std::uint64_t sequence = next_message();
-  auto work = std::make_shared<MessageWork>(shared_from_this(), std::string(op), sequence);
+  auto work = messages_pool_.get(*this, op, sequence);
   work->item.sequence = sequence;
   work->hold_output(request.op == Op::send ? request.in[0] : request.out[0]);
   work->item.work = work.get();
   prepare(work->item, request, call, work->outputs()[0]);
   post(work->item);
+  if (work->item.is_over()) {  // at once, as most small ones: nobody has to hear of it
+    conclude(work->item, work->item.state());
+    work->item.ended.store(true, std::memory_order_relaxed);
+    work->set_source(work->item.source);
+    work->end_unshared(work->item.failure);
+    return work;
+  }
   enlist(work);
   if (failed_.load(std::memory_order_acquire)) {
     abort_with_group(work->item);  // the group may have failed before the message was listed
@@ -117,8 +171,8 @@ void Lane::enlist(const std::shared_ptr<MessageWork>& work) {
   visits_.fetch_add(1, std::memory_order_relaxed);
 }
 
+/// The lock of the list is held.
 std::shared_ptr<MessageWork> Lane::delist(MessageItem& item) {
-  const std::scoped_lock lock(messages_mutex_);
   std::shared_ptr<MessageWork> work = std::move(messages_[item.place]);
   messages_[item.place] = std::move(messages_.back());
   messages_.pop_back();
@@ -143,17 +197,17 @@ bool Lane::settle(MessageItem& item) {
     return false;
   }
   std::shared_ptr<MessageWork> work;
-  {
-    const std::scoped_lock lock(item.settle_mutex);
-    if (item.ended.load(std::memory_order_relaxed)) {
-      return item.work == nullptr || item.work->ended();
+  if (item.work != nullptr) {
+    const std::scoped_lock lock(messages_mutex_);
+    if (item.claimed) {
+      return item.work->ended();
     }
-    conclude(item, item.state());
-    if (item.work != nullptr) {
-      work = delist(item);
-    }
-    item.ended.store(true, std::memory_order_release);
+    item.claimed = true;
+    work = delist(item);
   }
+  conclude(item, item.state());
+  // release: pairs with the acquire above; source and failure are final.
+  item.ended.store(true, std::memory_order_release);
   if (work) {
     work->set_source(item.source);
     work->end(item.failure);
@@ -212,8 +266,9 @@ bool Lane::settle_messages() {
 void Lane::abort_transfer(MessageItem& item, const Failure& failure) {
   take_back(item);
   {
-    const std::scoped_lock lock(item.settle_mutex);
-    if (item.ended.load(std::memory_order_relaxed) || item.state() == TransferState::done) {
+    const std::scoped_lock lock(messages_mutex_);
+    if (item.claimed || item.ended.load(std::memory_order_relaxed) ||
+        item.state() == TransferState::done) {
       return;
     }
     item.failure = failure;
@@ -243,8 +298,8 @@ Duration Lane::look_at(MessageItem& item, TimePoint now) {
   Duration left{};
   std::optional<Failure> found = fault_of_team(op);
   {
-    const std::scoped_lock lock(item.settle_mutex);
-    if (item.ended.load(std::memory_order_relaxed)) {
+    const std::scoped_lock lock(messages_mutex_);
+    if (item.claimed || item.ended.load(std::memory_order_relaxed)) {
       return Duration::zero();
     }
     if (!item.deadline) {

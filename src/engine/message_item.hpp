@@ -13,8 +13,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <optional>
 
 namespace tutti {
@@ -38,9 +36,9 @@ struct MessageItem {
   std::size_t place = 0;        ///< in the lane's list; its lock
   std::optional<Failure> failure{};
   std::atomic<bool> failure_set{false};
-  int source = -1;  ///< group rank of the sender
+  int source = -1;       ///< group rank of the sender
+  bool claimed = false;  ///< somebody turns the transport's verdict into ours; the list's lock
   std::atomic<bool> ended{false};
-  std::mutex settle_mutex;  ///< who turns the transport's verdict into ours
 
   TransferState state() const {
     return (op == Op::send ? send.state : recv.state).load(std::memory_order_acquire);
@@ -51,12 +49,14 @@ struct MessageItem {
     return (now != TransferState::active && now != TransferState::idle) ||
            failure_set.load(std::memory_order_acquire);
   }
+  /// Of a state that is used again: back to what it was when it was made. prepare() sets the rest.
+  void reset();
 };
 
 /// An asynchronous message.
 class MessageWork final : public WorkState {
  public:
-  using WorkState::WorkState;
+  MessageItem* message() override { return &item; }
   MessageItem item{};
 };
 

@@ -46,7 +46,7 @@ class SlotStore {
 
  private:
   static constexpr std::uint32_t kTrialEvery = 32;
-  static constexpr double kMemory = 4;    // copies that make up a figure
+  static constexpr double kMemory = 2;    // copies that make up a figure
   static constexpr double kMargin = 1.2;  // by which the other way must be better
 
   static std::size_t index(StoreType store) { return store == StoreType::cached ? 0 : 1; }

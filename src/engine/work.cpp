@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <mutex>
 #include <utility>
 
 namespace tutti {
@@ -24,6 +26,22 @@ void WorkState::end(std::optional<Failure> failure) {
   for (const auto& callback : callbacks) {
     call_back(callback);
   }
+}
+
+void WorkState::renew(WorkDriver& driver, std::string_view op, std::uint64_t sequence) {
+  driver_ = &driver;
+  op_ = op;
+  sequence_ = sequence;
+  status_.store(Status::pending, std::memory_order_relaxed);
+  source_ = -1;
+}
+
+void WorkState::let_go() {
+  static const Tensor kNone;
+  failure_.reset();
+  inputs_.clear();
+  std::ranges::fill(outputs_, kNone);  // copied, not moved: the shapes keep their memory
+  callbacks_.clear();
 }
 
 void WorkState::then(std::function<void()> callback) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/failure.hpp"
+#include "base/short_lock.hpp"
 
 #include <tutti/tensor.hpp>
 #include <tutti/work.hpp>
@@ -11,12 +12,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tutti {
+
+struct MessageItem;
 
 /// Who makes progress while a handle is waited for: the lane that runs the operation.
 class WorkDriver {
@@ -25,14 +29,16 @@ class WorkDriver {
   WorkDriver(const WorkDriver&) = delete;
   WorkDriver& operator=(const WorkDriver&) = delete;
   virtual ~WorkDriver() = default;
+  virtual std::shared_ptr<WorkDriver> self() = 0;
   /// Returns once `state` ended, or false when `timeout` passed first.
   virtual bool drive(WorkState& state, std::optional<std::chrono::milliseconds> timeout) = 0;
 };
 
 class WorkState {
  public:
+  WorkState() = default;  ///< renew() makes it an operation
   WorkState(std::shared_ptr<WorkDriver> driver, std::string op, std::uint64_t sequence)
-      : driver_(std::move(driver)), op_(std::move(op)), sequence_(sequence) {}
+      : driver_(driver.get()), keep_(std::move(driver)), op_(std::move(op)), sequence_(sequence) {}
   WorkState(const WorkState&) = delete;
   WorkState& operator=(const WorkState&) = delete;
   virtual ~WorkState() = default;
@@ -46,18 +52,33 @@ class WorkState {
   const std::string& op() const { return op_; }
   std::uint64_t sequence() const { return sequence_; }
   WorkDriver& driver() { return *driver_; }
+  /// The message, if it is one.
+  virtual MessageItem* message() { return nullptr; }
 
   /// Ends the operation, once; runs the callbacks. No lock of the lane may be held; somebody else
   /// keeps this object alive meanwhile.
   void end(std::optional<Failure> failure);
+  /// As end(), while nobody else knows of the operation yet.
+  void end_unshared(std::optional<Failure> failure) {
+    failure_ = std::move(failure);
+    status_.store(failure_ ? Status::failed : Status::succeeded, std::memory_order_release);
+  }
   void then(std::function<void()> callback);
+
+  // For states that are used again (WorkPool). Memory of the parts is kept.
+  void renew(WorkDriver& driver, std::string_view op, std::uint64_t sequence);
+  /// Lets go of everything that belongs to the caller.
+  void let_go();
 
   // Filled by the lane before the state is shared, and by whoever completes it before end().
   void hold(std::vector<Tensor> inputs, std::vector<Tensor> outputs) {
     inputs_ = std::move(inputs);
     outputs_ = std::move(outputs);
   }
-  void hold_output(const Tensor& output) { outputs_.push_back(output); }
+  void hold_output(const Tensor& output) {
+    outputs_.resize(1);
+    outputs_[0] = output;
+  }
   const std::vector<Tensor>& inputs() const { return inputs_; }
   void set_source(int source) { source_ = source; }
 
@@ -66,15 +87,16 @@ class WorkState {
 
   enum class Status : std::uint8_t { pending, succeeded, failed };
 
-  std::shared_ptr<WorkDriver> driver_;
-  std::string op_;
-  std::uint64_t sequence_;
+  WorkDriver* driver_ = nullptr;
+  std::shared_ptr<WorkDriver> keep_{};  ///< keeps the driver, unless a pool does
+  std::string op_{};
+  std::uint64_t sequence_ = 0;
   std::atomic<Status> status_{Status::pending};  // release by end(); acquire by the handles
   std::optional<Failure> failure_{};
   int source_ = -1;
   std::vector<Tensor> inputs_{};
   std::vector<Tensor> outputs_{};
-  std::mutex mutex_;
+  ShortLock mutex_;
   std::vector<std::function<void()>> callbacks_{};
 };
 

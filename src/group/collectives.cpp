@@ -173,18 +173,24 @@ std::vector<Work> batch_isend_irecv(const Group& group, std::span<const P2POp> b
                     "least one transfer",
                     group.name(), group.rank()));
   }
-  std::vector<Request> requests;
+  struct Transfer {
+    Request request;
+    Call call;
+  };
+  std::vector<Transfer> transfers(batch.size());
+  Transfer* next = transfers.data();
   for (const P2POp& op : batch) {
     Request request = message(op.kind == P2POp::Kind::isend ? Op::send : Op::recv, op.tensor,
                               op.peer, {.tag = op.tag, .timeout = options.timeout});
     request.allow_self = true;
-    group.state().check(request);  // all of them, before any is started
-    requests.push_back(request);
+    group.state().validate_into(request, next->call);  // all of them, before any is started
+    next++->request = request;
   }
   check_self_transfers(group, batch);
   std::vector<Work> works;
-  for (const Request& request : requests) {
-    works.emplace_back(group.state().transfer_async(request));
+  works.reserve(transfers.size());
+  for (const Transfer& transfer : transfers) {
+    works.emplace_back(group.state().start_transfer(transfer.request, transfer.call));
   }
   return works;
 }

@@ -36,38 +36,42 @@ const std::string& GroupState::backend_name() const {
   return backend_->name();
 }
 
-Call GroupState::validated(const Request& request) const {
+void GroupState::validate_into(const Request& request, Call& call) const {
   const std::uint64_t next = lane().sequence() + 1;
   const OpContext context{
       .group = facts_.name, .seat = seat(), .op = spec(request.op).name, .sequence = next};
-  Call call;
   validate(request, context, facts_.rules, call);
-  return call;
 }
-
-void GroupState::check(const Request& request) const { validated(request); }
 
 void GroupState::submit(const Request& request) {
   lane();  // refuses non-members and destroyed groups
   if (backend_->repeat(request)) {
     return;
   }
-  const Call call = validated(request);
+  Call call;
+  validate_into(request, call);
   backend_->run(request, call);
 }
 
 std::shared_ptr<WorkState> GroupState::submit_async(const Request& request) {
-  const Call call = validated(request);
+  Call call;
+  validate_into(request, call);
   return backend_->start(request, call);
 }
 
 int GroupState::transfer(const Request& request) {
-  const Call call = validated(request);
+  Call call;
+  validate_into(request, call);
   return backend_->transfer(request, call);
 }
 
 std::shared_ptr<WorkState> GroupState::transfer_async(const Request& request) {
-  const Call call = validated(request);
+  Call call;
+  validate_into(request, call);
+  return start_transfer(request, call);
+}
+
+std::shared_ptr<WorkState> GroupState::start_transfer(const Request& request, const Call& call) {
   return backend_->start_transfer(request, call);
 }
 

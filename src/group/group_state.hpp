@@ -34,8 +34,9 @@ class GroupState {
   /// Point to point; returns the sender's group rank for a receive.
   int transfer(const Request& request);
   std::shared_ptr<WorkState> transfer_async(const Request& request);
-  /// Validates only; throws what the operation would throw.
-  void check(const Request& request) const;
+  /// The two halves of it, for a batch: nothing is started unless all are valid.
+  void validate_into(const Request& request, Call& call) const;
+  std::shared_ptr<WorkState> start_transfer(const Request& request, const Call& call);
 
   const Facts& facts() const { return facts_; }
   bool is_member() const { return facts_.rank >= 0; }
@@ -51,8 +52,6 @@ class GroupState {
   void close() { closed_ = true; }
 
  private:
-  Call validated(const Request& request) const;
-
   ContextState& context_;
   Facts facts_;
   std::shared_ptr<Lane> lane_;

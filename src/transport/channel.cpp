@@ -34,8 +34,8 @@ void Channel::flush(Events& events) {
   outbox_.flush(*link_, events);
   const bool wants = outbox_.has_output();
   // Who sleeps now has not armed for room; a socket's epoll set tells by itself.
-  events.stuck |= wants && !wants_write_.load(std::memory_order_relaxed) && link_->fd() < 0;
-  wants_write_.store(wants, std::memory_order_relaxed);
+  events.stuck |= wants && !wants_write_ && link_->fd() < 0;
+  wants_write_ = wants;
 }
 
 void Channel::send(SendOp& op, Events& events) {
@@ -43,15 +43,42 @@ void Channel::send(SendOp& op, Events& events) {
     complete(op, TransferState::lost, events);
     return;
   }
-  outbox_.push(op);
-  flush(events);
+  if (link_ == nullptr || !outbox_.send_at_once(op, *link_, events)) {
+    outbox_.push(op);
+  }
+  if (outbox_.has_output()) {
+    flush(events);
+  }
 }
 
 void Channel::recv(RecvOp& op, Events& events) {
+  if (!failed() && recv_arrived(op, events)) {
+    return;
+  }
   if (Arrival* arrival = failed() ? table_.take(op, peer_) : table_.take_or_post(op)) {
     deliver(*arrival, op, events);
   } else if (failed()) {
     complete(op, TransferState::lost, events);
+  } else if (has_ring() && link_->readable()) {
+    pump_for(op, false, events);
+  }
+}
+
+bool Channel::recv_arrived(RecvOp& op, Events& events) {
+  if (failed() || !table_.idle()) {
+    return false;
+  }
+  if (has_ring() && link_->readable()) {
+    pump_for(op, true, events);
+  }
+  return op.source >= 0;  // then it has also ended if the link broke meanwhile
+}
+
+void Channel::pump_for(RecvOp& op, bool unposted, Events& events) {
+  if (const std::optional<Failure> failure = inbox_.pump_for(op, unposted, *link_, events)) {
+    fail(*failure, events);
+  } else if (outbox_.has_output()) {
+    flush(events);
   }
 }
 
@@ -120,7 +147,7 @@ void Channel::fail(const Failure& failure, Events& events) {
   failure_ = failure;
   // Before the ops end: who sees a lost op must find the reason.
   failed_.store(true, std::memory_order_release);
-  wants_write_.store(false, std::memory_order_relaxed);
+  wants_write_ = false;
   outbox_.lose(events);
   inbox_.lose(events);
 }

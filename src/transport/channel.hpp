@@ -2,12 +2,12 @@
 // one lock. Knows no other channel; the match table is shared.
 #pragma once
 
+#include "base/short_lock.hpp"
 #include "transport/inbox.hpp"
 #include "transport/outbox.hpp"
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -18,11 +18,13 @@ class Channel {
   Channel(int peer, MatchTable& table);
 
   /// Guards everything below, up to the line.
-  std::mutex& mutex() { return mutex_; }
+  ShortLock& mutex() { return mutex_; }
   /// Gives the link; at most once. What was sent before flows now.
   void attach(std::unique_ptr<Link> link, Events& events);
   void send(SendOp& op, Events& events);
   void recv(RecvOp& op, Events& events);
+  /// As recv(), but leaves the receive alone and returns false if its message is not here yet.
+  bool recv_arrived(RecvOp& op, Events& events);
   /// For a receive from anyone that met `arrival` of this peer.
   void deliver(Arrival& arrival, RecvOp& op, Events& events);
   bool cancel(SendOp& op, Events& events);
@@ -35,6 +37,8 @@ class Channel {
   void pump(Events& events);
   /// Reads what had arrived from a peer that is gone, then fails.
   void peer_died(const Failure& failure, Events& events);
+  /// Whether pump() may find something to do; for links without a descriptor.
+  bool busy() const { return !failed() && (wants_write_ || link_->readable()); }
   /// False if there is something to do at once.
   bool arm();
   /// Sends, and bytes in the link, that are not out of this process.
@@ -44,16 +48,16 @@ class Channel {
   // ---- any thread
   int peer() const { return peer_; }
   int fd() const { return attached() ? link_->fd() : -1; }
+  /// Whether a look at the link costs no system call.
+  bool has_ring() const { return attached() && link_->fd() < 0; }
+  /// A hint for recv_arrived(): whether it may find anything, now or later.
+  bool may_recv_early() const { return has_ring() && !failed() && table_.idle(); }
   bool failed() const {
     // acquire: pairs with the release in fail(); failure_ is not written after it.
     return failed_.load(std::memory_order_acquire);
   }
   std::optional<Failure> failure() const { return failed() ? failure_ : std::nullopt; }
   std::string describe() const { return attached() ? link_->describe() : "no link yet"; }
-  /// Whether pump() may find something to do; for links without a descriptor.
-  bool busy() const {
-    return !failed() && (wants_write_.load(std::memory_order_relaxed) || link_->readable());
-  }
 
  private:
   bool attached() const {
@@ -61,16 +65,17 @@ class Channel {
     return attached_.load(std::memory_order_acquire);
   }
   void flush(Events& events);
+  void pump_for(RecvOp& op, bool unposted, Events& events);
   void fail(const Failure& failure, Events& events);
 
   const int peer_;
   MatchTable& table_;
-  std::mutex mutex_;
+  ShortLock mutex_;
   std::unique_ptr<Link> link_;
   std::atomic<bool> attached_{false};
   std::atomic<bool> failed_{false};
   std::optional<Failure> failure_;
-  std::atomic<bool> wants_write_{false};  // a hint for busy(); written under the lock
+  bool wants_write_ = false;  // as of the last flush()
   Outbox outbox_;
   Inbox inbox_;
 };

@@ -11,7 +11,16 @@
 
 namespace tutti {
 
-std::optional<Failure> Inbox::pump(Link& link, Events& events) {
+std::optional<Failure> Inbox::pump_for(RecvOp& op, bool unposted, Link& link, Events& events) {
+  unposted_ = unposted ? &op : nullptr;
+  std::optional<Failure> failure = read(link, events, &op);
+  unposted_ = nullptr;
+  return failure;
+}
+
+/// `until`: a receive of the calling thread; stops once its message is in. Nothing is read ahead
+/// then: what is not in the link any more does not make it readable, and would be forgotten.
+std::optional<Failure> Inbox::read(Link& link, Events& events, const RecvOp* until) {
   std::size_t total = 0;
   while (true) {
     if (const Trouble trouble = digest(events)) {
@@ -26,7 +35,10 @@ std::optional<Failure> Inbox::pump(Link& link, Events& events) {
     if (total >= limits::kPollBytes) {
       return std::nullopt;
     }
-    const std::size_t bytes = fill(link);
+    if (until != nullptr && !open_ && until->source >= 0) {
+      return std::nullopt;
+    }
+    const std::size_t bytes = fill(link, until == nullptr);
     if (bytes == 0) {
       return link.failure();
     }
@@ -37,7 +49,7 @@ std::optional<Failure> Inbox::pump(Link& link, Events& events) {
 
 /// One read: the rest of the payload, then the staging area. digest() has left at most a part of a
 /// header there, and nothing while a payload is being read.
-std::size_t Inbox::fill(Link& link) {
+std::size_t Inbox::fill(Link& link, bool ahead) {
   if (staged_begin_ != 0) {
     std::memmove(staging_.data(), staging_.data() + staged_begin_, staged_end_ - staged_begin_);
     staged_end_ -= staged_begin_;
@@ -50,7 +62,7 @@ std::size_t Inbox::fill(Link& link) {
                                         : std::span(scrap_).first(std::min(rest_, scrap_.size()));
   }
   const std::size_t payload = count != 0 ? parts[0].size() : 0;
-  if (payload == rest_) {
+  if (payload == rest_ && (ahead || payload == 0)) {
     parts[count++] = std::span(staging_).subspan(staged_end_);
   }
   const std::size_t bytes = link.read(std::span(parts.data(), count));
@@ -130,13 +142,27 @@ Inbox::Trouble Inbox::start(Events& events) {
   return "unknown frame";
 }
 
+/// The receive that takes the message of frame_. `keep_place`: it may have to be posted again.
+RecvOp* Inbox::take_receive(bool keep_place) {
+  if (unposted_ == nullptr || unposted_->key != frame_.key) {
+    return table_.take_posted(peer_, frame_.key);
+  }
+  RecvOp* const op = unposted_;
+  unposted_ = nullptr;
+  op->source = peer_;
+  if (keep_place) {
+    table_.number(*op);
+  }
+  return op;
+}
+
 Inbox::Trouble Inbox::start_data(Events& events) {
   held_ += frame_.bytes + limits::kEagerOverheadBytes;
   if (held_ > limits::kEagerCreditBytes) {
     return fmt::format("small messages of {} bytes unread, at most {} allowed", held_,
                        limits::kEagerCreditBytes);
   }
-  RecvOp* op = table_.take_posted(peer_, frame_.key);
+  RecvOp* op = take_receive(false);
   if (op == nullptr) {
     arrival_ = &arrivals_.get();
     arrival_->peer = peer_;
@@ -161,8 +187,8 @@ void Inbox::finish_data(Events& events) {
     }
     return;
   }
-  // Its receive may have been posted while the bytes came in.
-  if (RecvOp* op = table_.take_posted(peer_, frame_.key)) {
+  // Its receive may have come while the bytes did.
+  if (RecvOp* op = take_receive(false)) {
     deliver(*arrival_, *op, events);
   } else {
     table_.add(*arrival_);
@@ -185,7 +211,7 @@ Inbox::Trouble Inbox::start_announce(Events& events) {
   arrival.bytes = frame_.bytes;
   arrival.id = frame_.id;
   announced_.insert(arrival);
-  if (RecvOp* op = table_.take_posted(peer_, arrival.key)) {
+  if (RecvOp* op = take_receive(true)) {
     accept(arrival, *op, events);
   } else {
     table_.add(arrival);

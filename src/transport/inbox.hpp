@@ -37,7 +37,11 @@ class Inbox {
   void set_staging_bytes(std::size_t bytes) { staging_.resize(bytes); }
   /// Reads and handles what the link has, up to limits::kPollBytes. A failure ends the link: its
   /// own, a peer that left, or one that broke the protocol.
-  std::optional<Failure> pump(Link& link, Events& events);
+  std::optional<Failure> pump(Link& link, Events& events) { return read(link, events, nullptr); }
+  /// As pump(), for a receive that was just posted, and no further than its message, so that those
+  /// behind it can meet receives that are posted next. `unposted`: it is in no table, and nothing
+  /// in there could match before it; it has met its message if its source is set afterwards.
+  std::optional<Failure> pump_for(RecvOp& op, bool unposted, Link& link, Events& events);
   /// Hands a message that waited in the table to the receive it has met.
   void deliver(Arrival& arrival, RecvOp& op, Events& events);
   /// Lets go of `op`; false if no message of this peer has met it.
@@ -50,7 +54,9 @@ class Inbox {
  private:
   using Trouble = std::optional<std::string>;  // what the peer did wrong
 
-  std::size_t fill(Link& link);
+  std::optional<Failure> read(Link& link, Events& events, const RecvOp* until);
+  RecvOp* take_receive(bool keep_place);
+  std::size_t fill(Link& link, bool ahead);
   Trouble digest(Events& events);
   Trouble start(Events& events);
   Trouble start_data(Events& events);
@@ -86,6 +92,7 @@ class Inbox {
   std::byte* target_ = nullptr;  // where the rest goes; null: nowhere
   RecvOp* op_ = nullptr;         // data: the receive it met
   Arrival* arrival_ = nullptr;   // data that met none, or the message of a chunk
+  RecvOp* unposted_ = nullptr;   // within pump_for()
   std::string fault_text_;
   std::array<std::byte, 4096> scrap_;
 };

@@ -33,8 +33,7 @@ class Link {
   /// "shm" or "tcp 10.0.0.2:29501", for messages.
   virtual std::string describe() const = 0;
 
-  /// A cheap hint that any thread may ask for without the owner's lock: false if read() would find
-  /// nothing and nothing failed.
+  /// A cheap hint: false if read() would find nothing and nothing failed.
   virtual bool readable() const { return true; }
   /// Bytes accepted by write() that are lost if this process ends now (unsent in a socket).
   virtual std::size_t undelivered() const { return 0; }

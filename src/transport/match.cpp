@@ -33,6 +33,7 @@ MatchTable::Entry& MatchTable::find_or_make(const MessageKey& key, int peer) {
     grow();
   }
   Entry& entry = entries_.get();
+  in_use_.store(entries_.in_use(), std::memory_order_relaxed);
   entry.key = key;
   entry.peer = peer;
   Entry*& head = slots_[slot(key, peer)];
@@ -65,6 +66,7 @@ void MatchTable::release_if_empty(Entry& entry) {
   }
   *at = entry.chain;
   entries_.put(entry);
+  in_use_.store(entries_.in_use(), std::memory_order_relaxed);
 }
 
 // Posted receives stand in the order of their first posting. A new one is the youngest; only one
@@ -199,6 +201,11 @@ Arrival* MatchTable::take_or_post(RecvOp& op) {
   }
   post(op);
   return nullptr;
+}
+
+void MatchTable::number(RecvOp& op) {
+  const std::scoped_lock lock(mutex_);
+  op.order = next_order_++;
 }
 
 int MatchTable::turn_or_post(RecvOp& op) {

@@ -10,9 +10,11 @@
 // channel's lock nobody else matches that peer's messages.
 #pragma once
 
+#include "base/short_lock.hpp"
 #include "transport/pool.hpp"
 #include "transport/transport.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -50,6 +52,12 @@ class MatchTable {
 
   /// The oldest receive that takes a message of `peer` with `key`; it leaves the table.
   RecvOp* take_posted(int peer, const MessageKey& key);
+  /// Whether it holds nothing of a peer whose channel the caller has locked (and, as it happens, of
+  /// no other either). Takes no lock: what concerns that peer was done under the channel's, and
+  /// what other threads post from anyone at this moment has no order with the caller's.
+  bool idle() const { return in_use_.load(std::memory_order_relaxed) == 0; }
+  /// Gives a receive that was never posted its place in the order.
+  void number(RecvOp& op);
   /// Keeps an arrival that met no receive.
   void add(Arrival& arrival);
   /// The oldest arrival from `peer` with the key of `op`, if any; it leaves the table.
@@ -123,9 +131,10 @@ class MatchTable {
   template <typename Visit>
   void for_each_entry(Visit visit);
 
-  std::mutex mutex_;
+  ShortLock mutex_;
   std::vector<Entry*> slots_;  // a power of two
   Pool<Entry> entries_;
+  std::atomic<std::size_t> in_use_{0};  // entries; written under the lock
   std::uint64_t next_order_ = 1;
   std::size_t any_posted_ = 0;
 };

@@ -21,6 +21,39 @@ void Outbox::push(SendOp& op) {
   ++queued_;
 }
 
+// The same frame that add_message() would queue, in the same place in the order: before chunks.
+bool Outbox::send_at_once(SendOp& op, Link& link, Events& events) {
+  if (batch_begin_ != batch_end_ || queue_first_ != nullptr || control_due() || !fits_eagerly(op)) {
+    return false;
+  }
+  const Frame frame{.kind = FrameKind::data,
+                    .payload_bytes = static_cast<std::uint32_t>(op.bytes),
+                    .key = op.key,
+                    .stamp = op.stamp,
+                    .bytes = op.bytes};
+  std::array<std::byte, kFrameHeaderBytes> header;
+  encode(frame, header.data());
+  const std::array<std::span<const std::byte>, 2> parts{header, {op.data, op.bytes}};
+  const std::size_t written = link.write(std::span(parts).first(op.bytes != 0 ? 2 : 1));
+  if (written == 0) {
+    return false;
+  }
+  events.moved = true;
+  credit_ -= op.bytes + limits::kEagerOverheadBytes;
+  if (written == header.size() + op.bytes) {
+    op.moved = op.bytes;
+    complete(op, TransferState::done, events);
+    return true;
+  }
+  batch_begin_ = batch_end_ = 0;  // what did not fit is the next batch
+  Queued& queued = add_frame(frame);
+  queued.payload = op.data;
+  queued.op = &op;
+  queued.last = true;
+  batch_written_ = written;
+  return true;
+}
+
 void Outbox::push_control(FrameKind kind, std::uint64_t id) {
   control_.push_back({.frame = {.kind = kind, .id = id}});
 }
@@ -101,7 +134,9 @@ bool Outbox::fits_eagerly(const SendOp& op) const {
   return op.bytes <= limits::kEagerBytes && op.bytes + limits::kEagerOverheadBytes <= credit_;
 }
 
-bool Outbox::control_due() const { return !control_.empty() || owed_ >= kCreditWorthAFrame; }
+bool Outbox::control_due() const {
+  return control_first_ != control_.size() || owed_ >= kCreditWorthAFrame;
+}
 
 bool Outbox::queue_due() const {
   return queue_first_ != nullptr &&
@@ -128,7 +163,7 @@ void Outbox::add_control() {
     owed_ = 0;
     return;
   }
-  Control& control = control_.front();
+  Control& control = control_[control_first_];
   Queued& queued = add_frame(control.frame);
   if (control.frame.kind == FrameKind::fault || control.frame.kind == FrameKind::probe) {
     --reports_queued_;
@@ -138,7 +173,20 @@ void Outbox::add_control() {
     std::memcpy(queued.aside.get(), control.text.data(), control.text.size());
     queued.payload = queued.aside.get();
   }
-  control_.pop_front();
+  drop_front_control();
+}
+
+void Outbox::drop_front_control() {
+  constexpr std::size_t kTidyFrames = 64;
+  ++control_first_;
+  // Moving the rest down once per half keeps the cost per frame constant, and the vector bounded by
+  // twice what waits.
+  if (control_first_ == control_.size() ||
+      (control_first_ >= kTidyFrames && 2 * control_first_ >= control_.size())) {
+    control_.erase(control_.begin(),
+                   control_.begin() + static_cast<std::ptrdiff_t>(control_first_));
+    control_first_ = 0;
+  }
 }
 
 /// The first message of the queue: whole, or its announcement. Returns the bytes of payload.
@@ -235,6 +283,9 @@ void Outbox::advance(std::size_t bytes, Events& events) {
 }
 
 void Outbox::flush(Link& link, Events& events) {
+  if (!has_output()) {
+    return;
+  }
   std::array<std::span<const std::byte>, 2 * kBatchFrames> parts;
   std::size_t total = 0;
   while (total < limits::kPollBytes) {
@@ -356,6 +407,7 @@ void Outbox::lose(Events& events) {
   queued_ = 0;
   cleared_first_ = cleared_last_ = nullptr;
   control_.clear();
+  control_first_ = 0;
   reports_queued_ = 0;
   owed_ = 0;
 }

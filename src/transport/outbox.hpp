@@ -21,16 +21,19 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tutti {
 
 class Outbox {
  public:
   void push(SendOp& op);
+  /// Writes a small message straight into the link if nothing has to go out before it; false: it
+  /// has to be pushed.
+  bool send_at_once(SendOp& op, Link& link, Events& events);
   void push_clear(std::uint64_t id) { push_control(FrameKind::clear, id); }
   void push_drop(std::uint64_t id) { push_control(FrameKind::drop, id); }
   void push_fault(std::uint64_t group, const Failure& failure);
@@ -89,6 +92,7 @@ class Outbox {
   void fill_batch();
   Queued& add_frame(const Frame& frame);
   void add_control();
+  void drop_front_control();
   std::size_t add_message();
   void add_chunk();
   void advance(std::size_t bytes, Events& events);
@@ -96,7 +100,9 @@ class Outbox {
   void unlink_cleared(Outgoing& outgoing);
   static void set_aside(Queued& frame);
 
-  std::deque<Control> control_;
+  // Those before control_first_ are out. Not a deque: that allocates again and again.
+  std::vector<Control> control_;
+  std::size_t control_first_ = 0;
   std::size_t reports_queued_ = 0;
   std::uint64_t owed_ = 0;
 

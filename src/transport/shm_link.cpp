@@ -18,6 +18,20 @@ bool is_capacity(std::size_t bytes) {
          bytes <= limits::kMaxRingBytes;
 }
 
+// A record is its tag, its bytes, and what fills its last cache line.
+constexpr std::uint32_t kLineBytes = 64;
+constexpr std::uint32_t kTagBytes = sizeof(std::uint32_t);
+// The tag behind the newest record is zero, so that line is never free.
+constexpr std::uint32_t kLeastRoom = 2 * kLineBytes;
+
+constexpr std::uint32_t record_bytes(std::uint32_t bytes) {
+  return (kTagBytes + bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+}
+
+std::atomic_ref<std::uint32_t> tag_at(ShmRing& ring, std::uint32_t offset) {
+  return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(ring.bytes() + offset));
+}
+
 }  // namespace
 
 ShmRing& ShmRing::create(void* at, std::size_t capacity) {
@@ -26,6 +40,7 @@ ShmRing& ShmRing::create(void* at, std::size_t capacity) {
   auto& ring = *::new (at) ShmRing;
   ring.magic = kMagic;
   ring.capacity = static_cast<std::uint32_t>(capacity);
+  tag_at(ring, 0).store(0, std::memory_order_relaxed);  // shared later, by other means
   return ring;
 }
 
@@ -47,7 +62,7 @@ ShmLink::ShmLink(const Options& options)
   ensure(options.waker != nullptr, "ring without a waker");
 }
 
-/// Bytes the out ring can take.
+/// Bytes of the out ring that may be written.
 std::uint32_t ShmLink::room() {
   const std::uint32_t capacity = out_mask_ + 1;
   std::uint32_t used = written_ - freed_;
@@ -67,97 +82,123 @@ std::uint32_t ShmLink::room() {
   return capacity - used;
 }
 
-/// Bytes the in ring holds.
-std::uint32_t ShmLink::available() {
-  const std::uint32_t capacity = in_mask_ + 1;
-  const std::uint32_t begin = read_.load(std::memory_order_relaxed);
-  if (arrived_ == begin) {
-    // acquire: pairs with the producer's post of tail in write(); the bytes are there.
-    arrived_ = options_.in->tail.value.load(std::memory_order_acquire);
-  }
-  if (arrived_ - begin > capacity) {
-    fail({.kind = ErrorKind::internal,
-          .text = fmt::format("the peer claims to have written {} bytes to {}, which holds {}",
-                              arrived_ - begin, options_.name, capacity)});
-    arrived_ = begin;
-  }
-  return arrived_ - begin;
-}
-
-void ShmLink::copy_in(std::span<const std::byte> part) {
-  const std::size_t at = written_ & out_mask_;
+void ShmLink::copy_in(std::uint32_t position, std::span<const std::byte> part) {
+  const std::size_t at = position & out_mask_;
   const std::size_t first = std::min(part.size(), out_mask_ + std::size_t{1} - at);
   std::byte* const bytes = options_.out->bytes();
   std::memcpy(bytes + at, part.data(), first);
   if (first != part.size()) {
     std::memcpy(bytes, part.data() + first, part.size() - first);
   }
-  written_ += static_cast<std::uint32_t>(part.size());
 }
 
-// A long write is posted in pieces, so that the reader copies the first while the writer is at the
-// next. A reader that keeps up makes room meanwhile; hence room() is asked again per piece.
+// A long write becomes several records, so that the reader copies the first while the writer is at
+// the next. A reader that keeps up makes room meanwhile; hence room() is asked again per record.
 std::size_t ShmLink::write(std::span<const std::span<const std::byte>> parts) {
   if (failed_.load(std::memory_order_relaxed)) {
     return 0;
   }
-  const std::size_t piece_limit =
-      std::min<std::size_t>(limits::kRingPieceBytes, (out_mask_ + 1) / 4);
+  std::size_t left = 0;
+  for (const auto& part : parts) {
+    left += part.size();
+  }
+  const std::size_t record_limit =
+      std::min<std::size_t>(limits::kRingPieceBytes, (out_mask_ + 1) / 4) - kTagBytes;
   std::size_t total = 0;
-  std::size_t piece = 0;  // copied and not posted
-  std::size_t free = room();
-  for (std::span<const std::byte> part : parts) {
-    while (!part.empty() && free != 0) {
-      const std::size_t bytes = std::min({part.size(), free, piece_limit - piece});
-      copy_in(part.first(bytes));
-      part = part.subspan(bytes);
-      free -= bytes;
-      piece += bytes;
-      total += bytes;
-      if (piece == piece_limit || free == 0) {
-        post(options_.out->tail, written_, options_.mode, *options_.waker);
-        piece = 0;
-        free = room();
+  std::size_t skip = 0;  // of the first part
+  while (left != 0) {
+    const std::size_t free = room();
+    if (free < kLeastRoom) {
+      break;
+    }
+    const std::size_t bytes = std::min({left, record_limit, free - kLineBytes - kTagBytes});
+    std::uint32_t position = written_ + kTagBytes;
+    for (std::size_t rest = bytes; rest != 0;) {
+      const auto piece =
+          parts.front().subspan(skip).first(std::min(rest, parts.front().size() - skip));
+      copy_in(position, piece);
+      position += static_cast<std::uint32_t>(piece.size());
+      rest -= piece.size();
+      skip += piece.size();
+      if (skip == parts.front().size()) {
+        parts = parts.subspan(1);
+        skip = 0;
       }
     }
-  }
-  if (piece != 0) {
-    post(options_.out->tail, written_, options_.mode, *options_.waker);
+    publish(static_cast<std::uint32_t>(bytes));
+    left -= bytes;
+    total += bytes;
   }
   return total;
 }
 
+/// The record that begins at written_ and holds `bytes` is complete.
+void ShmLink::publish(std::uint32_t bytes) {
+  const std::uint32_t next = written_ + record_bytes(bytes);
+  // Before the tag that lets the reader look there: whatever lay in that place may look like a tag.
+  tag_at(*options_.out, next & out_mask_).store(0, std::memory_order_relaxed);
+  // release: pairs with the acquire in available(); the bytes of the record, and the zero, are
+  // there.
+  tag_at(*options_.out, written_ & out_mask_).store(bytes, std::memory_order_release);
+  written_ = next;
+  post(options_.out->tail, written_, options_.mode, *options_.waker);
+}
+
+/// Bytes of the record at read_ that were not read yet; 0: it is not there.
+std::uint32_t ShmLink::available() {
+  if (unread_ != 0) {
+    return unread_;
+  }
+  const std::uint32_t begin = read_;
+  // acquire: pairs with the release in publish().
+  const std::uint32_t bytes =
+      tag_at(*options_.in, begin & in_mask_).load(std::memory_order_acquire);
+  if (bytes > in_mask_ + 1 - kLineBytes - kTagBytes) {
+    fail({.kind = ErrorKind::internal,
+          .text = fmt::format("the peer claims to have written {} bytes to {}, which holds {}",
+                              bytes, options_.name, in_mask_ + 1)});
+    return 0;
+  }
+  unread_ = bytes;
+  cursor_ = begin + kTagBytes;
+  record_end_ = begin + record_bytes(bytes);
+  return bytes;
+}
+
 void ShmLink::copy_out(std::span<std::byte> part) {
-  const std::uint32_t begin = read_.load(std::memory_order_relaxed);
-  const std::size_t at = begin & in_mask_;
+  const std::size_t at = cursor_ & in_mask_;
   const std::size_t first = std::min(part.size(), in_mask_ + std::size_t{1} - at);
   const std::byte* const bytes = options_.in->bytes();
   std::memcpy(part.data(), bytes + at, first);
   if (first != part.size()) {
     std::memcpy(part.data() + first, bytes, part.size() - first);
   }
-  read_.store(begin + static_cast<std::uint32_t>(part.size()), std::memory_order_relaxed);
+  cursor_ += static_cast<std::uint32_t>(part.size());
+  unread_ -= static_cast<std::uint32_t>(part.size());
 }
 
 // The head is posted per quarter of the ring only, which halves the cost of a small message. No
-// writer can starve: one that sees no room sees a full ring, and then at least three quarters of it
-// are there to be read, in the course of which the head is posted.
+// writer can starve: one that sees no room sees a full ring, and then at least half of it are there
+// to be read, in the course of which the head is posted.
 std::size_t ShmLink::read(std::span<const std::span<std::byte>> parts) {
   const std::uint32_t quarter = (in_mask_ + 1) / 4;
   std::size_t total = 0;
   for (std::span<std::byte> part : parts) {
     while (!part.empty()) {
-      const std::size_t bytes = std::min<std::size_t>({part.size(), available(), quarter});
+      const std::size_t bytes = std::min<std::size_t>(part.size(), available());
       if (bytes == 0) {
         return total;
       }
       copy_out(part.first(bytes));
       part = part.subspan(bytes);
       total += bytes;
-      const std::uint32_t head = read_.load(std::memory_order_relaxed);
-      if (head - read_posted_ >= quarter) {
-        read_posted_ = head;
-        post(options_.in->head, head, options_.mode, *options_.waker);
+      if (unread_ != 0) {
+        continue;
+      }
+      read_ = record_end_;
+      if (read_ - read_posted_ >= quarter) {
+        read_posted_ = read_;
+        post(options_.in->head, read_, options_.mode, *options_.waker);
       }
     }
   }
@@ -166,8 +207,8 @@ std::size_t ShmLink::read(std::span<const std::span<std::byte>> parts) {
 
 bool ShmLink::readable() const {
   // acquire: as in available(); only a hint, but a reader that trusts it finds the bytes.
-  return options_.in->tail.value.load(std::memory_order_acquire) !=
-             read_.load(std::memory_order_relaxed) ||
+  return unread_ != 0 ||
+         tag_at(*options_.in, read_ & in_mask_).load(std::memory_order_acquire) != 0 ||
          failed_.load(std::memory_order_relaxed);
 }
 
@@ -187,12 +228,13 @@ bool ShmLink::arm(bool want_write) {
   if (want_write) {
     register_bell(options_.out->head);
   }
-  // seq_cst: the look after the registration; see publish.hpp.
-  const bool nothing_to_read = options_.in->tail.value.load(std::memory_order_seq_cst) ==
-                               read_.load(std::memory_order_relaxed);
+  // seq_cst: the look after the registration; see publish.hpp. The tail is posted after the tag.
+  const bool nothing_to_read =
+      unread_ == 0 && options_.in->tail.value.load(std::memory_order_seq_cst) == read_;
   const bool no_room =
       !want_write ||
-      written_ - options_.out->head.value.load(std::memory_order_seq_cst) == out_mask_ + 1;
+      out_mask_ + 1 - (written_ - options_.out->head.value.load(std::memory_order_seq_cst)) <
+          kLeastRoom;
   return nothing_to_read && no_room && !failed_.load(std::memory_order_seq_cst);
 }
 

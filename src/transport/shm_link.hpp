@@ -1,7 +1,10 @@
-// ShmLink: a Link through two byte rings in shared memory, one per direction. A ring has one
-// producer and one consumer; the producer posts how much it wrote (tail), the consumer how much it
-// read (head), both in bytes modulo 2^32. What a peer writes into the shared counters is checked:
-// numbers that cannot be are a failure, never an access outside the ring.
+// ShmLink: a Link through two rings in shared memory, one per direction. A ring has one producer
+// and one consumer. What is written lies there in records that begin on a cache line with their
+// size, the tag, which is zero until the record is complete: a reader that waits looks at the tag
+// of the next record, and finds a small message in the very line that told it of it. The producer
+// also posts how far it wrote (tail), for readers that sleep, and the consumer how far it read
+// (head), both in bytes modulo 2^32. What a peer writes into tags and counters is checked: numbers
+// that cannot be are a failure, never an access outside the ring.
 #pragma once
 
 #include "transport/link.hpp"
@@ -64,19 +67,22 @@ class ShmLink final : public Link {
  private:
   std::uint32_t room();
   std::uint32_t available();
-  void copy_in(std::span<const std::byte> part);
+  void copy_in(std::uint32_t position, std::span<const std::byte> part);
+  void publish(std::uint32_t bytes);
   void copy_out(std::span<std::byte> part);
   bool register_bell(Line& line) const;
 
   const Options options_;
   const std::uint32_t in_mask_;
   const std::uint32_t out_mask_;
-  // Owner of the channel's lock, except for the hint.
-  std::uint32_t written_ = 0;           // own tail, posted or not
-  std::uint32_t freed_ = 0;             // last seen head of the peer
-  std::uint32_t arrived_ = 0;           // last seen tail of the peer
-  std::uint32_t read_posted_ = 0;       // own head as posted
-  std::atomic<std::uint32_t> read_{0};  // own head, posted or not; others read it in readable()
+  // Owner of the channel's lock.
+  std::uint32_t written_ = 0;      // own tail
+  std::uint32_t freed_ = 0;        // last seen head of the peer
+  std::uint32_t read_posted_ = 0;  // own head as posted
+  std::uint32_t read_ = 0;         // own head: where the oldest record begins that is not all read
+  std::uint32_t unread_ = 0;       // bytes left of it, if it is known
+  std::uint32_t cursor_ = 0;       // where they begin
+  std::uint32_t record_end_ = 0;   // where it ends
   std::atomic<bool> failed_{false};
   std::mutex failure_mutex_;
   std::optional<Failure> failure_;

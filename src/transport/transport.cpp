@@ -30,6 +30,12 @@ enum class Sleep : std::uint8_t {
   missed,  ///< nobody had, when an op of somebody else completed
 };
 
+void begin(RecvOp& op) {
+  op.moved = 0;
+  op.source = -1;
+  op.state.store(TransferState::active, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 struct Transport::Internals {
@@ -61,6 +67,17 @@ struct Transport::Internals {
         visit(*found);
       }
     }
+  }
+  template <typename Act>
+  void act_on(int peer, Act act) {
+    Channel& target = channel(peer);
+    Events events;
+    {
+      const std::scoped_lock lock(target.mutex());
+      act(target, events);
+      watch(target);
+    }
+    finish(events);
   }
   void watch(Channel& channel);
   void poll_sockets(Events& events);
@@ -296,9 +313,7 @@ void Transport::send(SendOp& op) {
 }
 
 void Transport::recv(RecvOp& op) {
-  op.moved = 0;
-  op.source = -1;
-  op.state.store(TransferState::active, std::memory_order_relaxed);
+  begin(op);
   Events events{.own = &op};
   if (op.peer == kAnySource) {
     internals_->recv_from_anyone(op, events);
@@ -312,6 +327,26 @@ void Transport::recv(RecvOp& op) {
     internals_->watch(channel);
   }
   internals_->finish(events);
+}
+
+Transport::Early Transport::recv_early(RecvOp& op) {
+  Channel* const channel =
+      op.peer >= 0 && op.peer != internals_->rank ? internals_->existing(op.peer) : nullptr;
+  if (channel == nullptr || !channel->may_recv_early()) {
+    return Early::post;
+  }
+  Events events{.own = &op};
+  bool met = false;
+  if (const std::unique_lock lock(channel->mutex(), std::try_to_lock);
+      lock.owns_lock() && channel->busy()) {
+    begin(op);
+    met = channel->recv_arrived(op, events);
+    if (!met) {
+      op.state.store(TransferState::idle, std::memory_order_relaxed);
+    }
+  }
+  internals_->finish(events);
+  return met ? Early::met : Early::later;
 }
 
 void Transport::cancel(SendOp& op) {
@@ -371,28 +406,16 @@ void Transport::send_fault(int peer, std::uint64_t group, const Failure& failure
   if (peer == internals_->rank) {
     return;
   }
-  Channel& channel = internals_->channel(peer);
-  Events events;
-  {
-    const std::scoped_lock lock(channel.mutex());
-    channel.send_fault(group, failure, events);
-    internals_->watch(channel);
-  }
-  internals_->finish(events);
+  internals_->act_on(
+      peer, [&](Channel& channel, Events& events) { channel.send_fault(group, failure, events); });
 }
 
 void Transport::send_probe(int peer, const Probe& probe) {
   if (peer == internals_->rank) {
     return;
   }
-  Channel& channel = internals_->channel(peer);
-  Events events;
-  {
-    const std::scoped_lock lock(channel.mutex());
-    channel.send_probe(probe, events);
-    internals_->watch(channel);
-  }
-  internals_->finish(events);
+  internals_->act_on(peer,
+                     [&](Channel& channel, Events& events) { channel.send_probe(probe, events); });
 }
 
 void Transport::set_probe_handler(ProbeHandler handler) {
@@ -404,11 +427,8 @@ bool Transport::poll() {
   const std::size_t count = internals_->polled_count.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) {
     Channel& channel = *internals_->polled[i].load(std::memory_order_relaxed);
-    if (!channel.busy()) {
-      continue;
-    }
     const std::unique_lock lock(channel.mutex(), std::try_to_lock);
-    if (lock.owns_lock()) {
+    if (lock.owns_lock() && channel.busy()) {
       channel.pump(events);
     }
   }
@@ -453,14 +473,8 @@ void Transport::peer_died(int peer, const Failure& failure) {
   if (peer == internals_->rank) {
     return;
   }
-  Channel& channel = internals_->channel(peer);
-  Events events;
-  {
-    const std::scoped_lock lock(channel.mutex());
-    channel.peer_died(failure, events);
-    internals_->watch(channel);
-  }
-  internals_->finish(events);
+  internals_->act_on(peer,
+                     [&](Channel& channel, Events& events) { channel.peer_died(failure, events); });
 }
 
 std::string Transport::describe(int peer) const {

@@ -89,6 +89,15 @@ class Transport {
 
   void send(SendOp& op);
   void recv(RecvOp& op);
+  /// For who looks again and again anyway: receives without posting, which costs nothing while
+  /// nothing has come. Only from a peer that shares memory; from others, or when other messages and
+  /// receives wait, the answer is `post`.
+  enum class Early : std::uint8_t {
+    later,  ///< nothing has come; the op is as before
+    met,    ///< as after recv(), and its message has come
+    post,   ///< call recv()
+  };
+  Early recv_early(RecvOp& op);
   /// After these return the transport no longer touches the op or its bytes; an op that was still
   /// active is idle again. A frame that is partly out is completed from a copy; then a message
   /// whose bytes did not all go out is withdrawn: its receive waits on as if it had never been

@@ -84,6 +84,71 @@ TEST_P(InFlight, MessagesAndCollectivesOfSeveralThreadsGoBesideEachOther) {
       options());
 }
 
+/// A blocking receive that finds its message at the door takes it without being posted; it must
+/// not pass others by, whatever lies or waits around it.
+TEST_P(InFlight, BlockingReceivesKeepTheOrderAmongAllOthers) {
+  constexpr int kRounds = 100;
+  testing::run_thread_ranks(
+      2,
+      [](Context& context) {
+        Group group = context.world();
+        const int peer = 1 - group.rank();
+        const std::vector<std::int64_t> sizes{1, 100, 5000, 40000, 1};
+        for (int round = 0; round < kRounds; ++round) {
+          std::vector<Work> sent;
+          for (std::size_t i = 0; i < sizes.size(); ++i) {
+            sent.push_back(isend(group, Tensor::full({sizes[i]}, static_cast<double>(i)), peer,
+                                 {.tag = static_cast<int>(i % 2)}));
+          }
+          const auto in = [&](std::size_t i) { return Tensor::full({sizes[i]}, -1); };
+          const std::vector<Tensor> got{in(0), in(1), in(2), in(3), in(4)};
+          if (round % 2 == 0) {  // odd tags first: the even ones are unexpected
+            recv(group, got[1], peer, {.tag = 1});
+            recv(group, got[3], peer, {.tag = 1});
+          }
+          const Work first = irecv(group, got[0], round % 3 == 0 ? kAnySource : peer);
+          recv(group, got[2], peer);
+          recv(group, got[4], round % 4 == 0 ? kAnySource : peer);
+          if (round % 2 != 0) {
+            const Work before = irecv(group, got[1], peer, {.tag = 1});
+            recv(group, got[3], peer, {.tag = 1});
+            before.wait();
+          }
+          first.wait();
+          wait_all(sent);
+          for (std::size_t i = 0; i < got.size(); ++i) {
+            ASSERT_EQ(got[i].to_vector(), std::vector<double>(static_cast<std::size_t>(sizes[i]),
+                                                              static_cast<double>(i)));
+          }
+        }
+      },
+      options());
+}
+
+TEST_P(InFlight, AHandleOutlivesItsGroup) {
+  testing::run_thread_ranks(
+      2,
+      [](Context& context) {
+        std::vector<Work> works;
+        {
+          Group group = context.new_group();
+          const int peer = 1 - group.rank();
+          for (int i = 0; i < 300; ++i) {
+            works.push_back(isend(group, number(i), peer));
+            works.push_back(irecv(group, number(-1), peer));
+          }
+          wait_all(works);
+          context.destroy_group(group);
+        }
+        for (std::size_t i = 0; i < works.size(); ++i) {
+          ASSERT_TRUE(works[i].is_success());
+          ASSERT_EQ(works[i].result().at(0).item(), static_cast<double>(i / 2));
+          ASSERT_EQ(works[i].op_name(), i % 2 == 0 ? "send" : "recv");
+        }
+      },
+      options());
+}
+
 TEST_P(InFlight, AWorkThatWasWaitedForIsComplete) {
   constexpr int kRounds = 2000;
   testing::run_thread_ranks(

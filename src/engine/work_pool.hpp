@@ -1,0 +1,48 @@
+// WorkPool: the states of a lane's asynchronous messages, used again instead of allocated. A state
+// lies in one piece with the bookkeeping of the std::shared_ptr to it, so that handing one out
+// allocates nothing. It comes back when the last handle is gone, whichever thread drops it.
+//
+// Lifetime: while states are out the pool holds its lane (their driver), which owns the pool; so a
+// handle may well outlive the group. Bound: kKept states are kept, more are freed as they return.
+#pragma once
+
+#include "base/short_lock.hpp"
+#include "engine/message_item.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+namespace tutti {
+
+class WorkPool {
+ public:
+  static constexpr std::size_t kKept = 256;
+
+  WorkPool() = default;
+  WorkPool(const WorkPool&) = delete;
+  WorkPool& operator=(const WorkPool&) = delete;
+  ~WorkPool();
+
+  /// A state as new. `driver` owns this pool.
+  std::shared_ptr<MessageWork> get(WorkDriver& driver, std::string_view op, std::uint64_t sequence);
+  /// States waiting to be used again; for tests.
+  std::size_t kept() const;
+
+ private:
+  struct Node;
+  struct LetGo;
+  template <class T>
+  struct InNode;
+
+  Node* take(WorkDriver& driver);
+  void put(Node& node);
+
+  mutable ShortLock mutex_;
+  Node* free_ = nullptr;
+  std::size_t kept_ = 0;
+  std::size_t out_ = 0;
+  std::shared_ptr<WorkDriver> driver_{};  // while any is out
+};
+
+}  // namespace tutti
