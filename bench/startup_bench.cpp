@@ -6,9 +6,8 @@
 // is a process of its own, started from this same program, and links the library as users do.
 #include <tutti/tutti.hpp>
 
-#include <fmt/format.h>
-
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -297,7 +296,11 @@ void measure_start(int ranks, double target_ms) {
   std::map<std::string, std::vector<double>> seen;
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {
     const auto store = serve();
-    const double begin = now_us();
+    double begin = now_us();
+    // What the system takes to start as many programs that do nothing but load the library.
+    seen["idle"].push_back(
+        (largest(collect_all(spawn_all("idle", ranks, *store)), "main") - begin) / 1e3);
+    begin = now_us();
     const std::vector<Facts> facts = collect_all(spawn_all("rank", ranks, *store));
     const double joined = largest(facts, "joined");
     seen["start"].push_back((joined - begin) / 1e3);
@@ -307,6 +310,7 @@ void measure_start(int ranks, double target_ms) {
     }
   }
   print("start: first process to last rank joined", ranks, median(seen["start"]), "ms", target_ms);
+  print("start: programs that only load the library", ranks, median(seen["idle"]), "ms", kNoTarget);
   print("start: last main to last rank joined", ranks, median(seen["init"]), "ms", kNoTarget);
   print("memory: resident per rank", ranks, median(seen["VmRSS"]), "MiB", 8);
   print("memory: of it private", ranks, median(seen["RssAnon"]), "MiB", kNoTarget);
@@ -412,8 +416,10 @@ int be_parent(std::vector<std::string> parts) {
     } else if (part == "wait") {
       measure_wait();
     } else {
-      fmt::print(stderr, "startup_bench: unknown part '{}'; parts are start, new_group, store, "
-                         "crowd and wait\n", part);
+      fmt::print(stderr,
+                 "startup_bench: unknown part '{}'; parts are start, new_group, store, "
+                 "crowd and wait\n",
+                 part);
       return 2;
     }
   }
@@ -429,6 +435,10 @@ int main(int count, char** arguments) {
     const std::string_view what = role == nullptr ? "" : role;
     if (what == "rank") {
       return be_rank(entered);
+    }
+    if (what == "idle") {
+      report("main", entered);
+      return 0;
     }
     if (what == "groups") {
       return be_group_maker();

@@ -25,7 +25,8 @@ struct Registers {
 
 Registers cpuid(std::uint32_t leaf) {
   Registers r;
-  (void)__get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx);  // zeros if there is no such leaf
+  (void)__get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx,
+                          &r.edx);  // zeros if there is no such leaf
   return r;
 }
 

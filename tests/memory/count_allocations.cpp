@@ -44,9 +44,7 @@ void* memalign(std::size_t alignment, std::size_t bytes) {
   return __libc_memalign(alignment, bytes);
 }
 
-void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  return memalign(alignment, bytes);
-}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return memalign(alignment, bytes); }
 
 int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) {
   void* made = memalign(alignment, bytes);

@@ -41,8 +41,8 @@ class Operands {
     const Spec& row = spec(form.op);
     const auto size = static_cast<std::size_t>(group.size());
     const std::size_t elements = bytes / sizeof(float);
-    const std::size_t block = row.block_per_rank() ? std::max<std::size_t>(1, elements / size)
-                                                   : elements;
+    const std::size_t block =
+        row.block_per_rank() ? std::max<std::size_t>(1, elements / size) : elements;
     const auto make = [&](Side side, std::vector<Tensor>& tensors) {
       const auto shares = static_cast<std::size_t>(side.shares(group.rank(), kRoot, group.size()));
       const bool joined = form.single && shares > 0;
