@@ -8,6 +8,7 @@
 #include <tutti/work.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -112,6 +113,15 @@ struct InitOptions {
   bool deterministic = false;
 };
 
+/// Shared memory of one rank, in bytes. What is set aside is address space: only what operations
+/// touch of it takes memory. docs/architecture.md, "Memory", has the bounds.
+struct MemoryUse {
+  std::size_t set_aside = 0;
+  std::size_t resident = 0;       ///< of it: takes memory now; 0 where the system does not tell
+  std::size_t message_rings = 0;  ///< part of set_aside: one per other rank of this host
+  std::size_t per_group = 0;      ///< what one more group sets aside
+};
+
 /// This process's membership in a job. Destroying it drains pending work (bounded by the group
 /// timeout) and closes everything.
 class Context {
@@ -135,6 +145,8 @@ class Context {
   std::shared_ptr<Store> store() const;
   /// One line per peer: rank, transport, and why shared memory is not used where it is not.
   std::vector<std::string> describe_peers() const;
+  /// What this rank's shared memory takes now.
+  MemoryUse memory() const;
 
   ContextState& state() const { return *state_; }
 

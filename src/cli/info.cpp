@@ -51,6 +51,13 @@ int print_peers(const InitOptions& join, const std::string& transport) {
       for (const std::string& line : context->describe_peers()) {
         fmt::print("  rank {} to {}\n", rank, line);
       }
+      const MemoryUse memory = context->memory();
+      fmt::print(
+          "  rank {} shared memory: {} KiB in use of {} KiB set aside, {} KiB of it for messages; "
+          "a "
+          "group sets aside {} KiB\n",
+          rank, memory.resident >> 10, memory.set_aside >> 10, memory.message_rings >> 10,
+          memory.per_group >> 10);
       std::fflush(stdout);
     }
     barrier(world);

@@ -232,6 +232,8 @@ void Context::destroy_group(Group& group) {
   state_->destroy_group(group.state());
 }
 
+MemoryUse Context::memory() const { return state_->fabric().memory(); }
+
 std::vector<std::string> Context::describe_peers() const {
   std::vector<std::string> lines;
   for (int rank = 0; rank < state_->world_size(); ++rank) {

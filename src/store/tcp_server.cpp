@@ -5,6 +5,7 @@
 #include "store/server_core.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <array>
 #include <cerrno>
@@ -20,6 +21,9 @@ constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kPartsPerSend = 16;
 constexpr int kAcceptsPerTurn = 64;
 constexpr Duration kLongestWait = std::chrono::seconds(10);
+// A client that got its reply often asks again before a sleeping thread could wake up: so long
+// after the last request the loop polls, and offers the CPU to others. Then it sleeps.
+constexpr Duration kEagerWait = std::chrono::microseconds(50);
 // After the process ran out of descriptors: how long new clients wait in the kernel's queue.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
@@ -43,7 +47,7 @@ class Loop {
 
   void run(const std::atomic<bool>& stop) {
     while (!stop.load(std::memory_order_acquire)) {
-      const auto events = poller_.wait(next_wait());
+      const auto events = next_events(stop);
       now_ = clock_now();
       for (const Poller::Event& event : events) {
         if (event.token == kListenerToken) {
@@ -63,6 +67,20 @@ class Loop {
   }
 
  private:
+  /// Waits for them; empty when a deadline has come, and once `stop` is set.
+  std::span<const Poller::Event> next_events(const std::atomic<bool>& stop) {
+    const TimePoint until = now_ + kEagerWait;
+    while (clock_now() < until) {
+      const auto events = poller_.wait(Duration::zero());
+      // acquire: `stop` was set before the bell that this poll may have taken (see run).
+      if (!events.empty() || stop.load(std::memory_order_acquire)) {
+        return events;
+      }
+      ::sched_yield();
+    }
+    return poller_.wait(next_wait());
+  }
+
   Duration next_wait() const {
     Duration wait = kLongestWait;
     const TimePoint now = clock_now();

@@ -37,12 +37,14 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+constexpr std::size_t kRingBytesPerPeer =
+    Segment::whole_pages(ShmRing::footprint(limits::kMessageRingBytes));
+
 /// What a rank allocates until the world group is made: its mark, a message ring per peer, and the
 /// group's area. With that at hand no rank fails half way through the start.
 std::size_t first_bytes(int world_size) {
   const auto peers = static_cast<std::size_t>(std::min(world_size, limits::kMaxLocalRanks) - 1);
-  return Segment::whole_pages(1) +
-         peers * Segment::whole_pages(ShmRing::footprint(limits::kMessageRingBytes)) +
+  return Segment::whole_pages(1) + peers * kRingBytesPerPeer +
          Segment::whole_pages(sizeof(TeamArea));
 }
 
@@ -192,6 +194,15 @@ std::string Fabric::describe(int peer) const {
     text += fmt::format(" (no shared memory: {})", mine.reason);
   }
   return text;
+}
+
+MemoryUse Fabric::memory() const {
+  const auto rings = std::count_if(peers_.begin(), peers_.end(),
+                                   [](const Peer& peer) { return peer.segment != nullptr; });
+  return {.set_aside = segment_.allocated(),
+          .resident = segment_.resident(),
+          .message_rings = static_cast<std::size_t>(rings) * kRingBytesPerPeer,
+          .per_group = Segment::whole_pages(sizeof(TeamArea))};
 }
 
 void Fabric::abandon() {

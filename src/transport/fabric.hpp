@@ -14,6 +14,7 @@
 #include "transport/transport.hpp"
 #include "transport/wait.hpp"
 
+#include <tutti/group.hpp>
 #include <tutti/store.hpp>
 
 #include <cstdint>
@@ -75,6 +76,8 @@ class Fabric {
   void look_at_peers();
   std::optional<Failure> failure(int peer) const { return transport_->failure(peer); }
   std::string describe(int peer) const;
+  /// What this rank's segment takes now.
+  MemoryUse memory() const;
   /// Why peers of this host, if any, are not reached through memory.
   const std::string& no_memory_reason(int peer) const { return peers_[index(peer)].reason; }
 

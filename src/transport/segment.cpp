@@ -159,6 +159,14 @@ void Segment::release(std::size_t offset, std::size_t bytes) {
   }
 }
 
+std::size_t Segment::resident() const {
+  struct stat file {};
+  constexpr std::size_t kBlock = 512;  // the unit of st_blocks, whatever the file system's is
+  return fd_.valid() && ::fstat(fd_.get(), &file) == 0
+             ? static_cast<std::size_t>(file.st_blocks) * kBlock
+             : 0;
+}
+
 std::size_t Segment::allocated() const {
   const std::scoped_lock lock(mutex_);
   return allocated_;

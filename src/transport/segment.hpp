@@ -47,6 +47,8 @@ class Segment {
   void release(std::size_t offset, std::size_t bytes);
   /// Owner: bytes in areas now.
   std::size_t allocated() const;
+  /// Bytes of the file that were touched, and so take memory; 0 for memory of this process's own.
+  std::size_t resident() const;
 
  private:
   static constexpr std::size_t kPage = 4096;
