@@ -1,9 +1,10 @@
 // SlotStore: how a rank writes into its slots, by cached or by streaming stores. That depends on
-// where the readers run. Near (a shared cache) a cached store leaves the data where the reader finds
-// it. Far, the line that the reader had copied must first be taken from its cache, which is several
-// times slower than a streaming store around all caches. Threads and virtual CPUs move, so this is
-// not configured but measured, all the time: copies into slots are timed, and now and then one is
-// made the other way. A local choice: where the bytes lie and what they are does not depend on it.
+// where the readers run. Near (a shared cache) a cached store leaves the data where the reader
+// finds it. Far, the line that the reader had copied must first be taken from its cache, which is
+// several times slower than a streaming store around all caches. Threads and virtual CPUs move, so
+// this is not configured but measured, all the time: copies into slots are timed, and now and then
+// one is made the other way. A local choice: where the bytes lie and what they are does not depend
+// on it.
 #pragma once
 
 #include "base/clock.hpp"
