@@ -56,14 +56,18 @@ void Engine::remove(const Lane& lane) {
 }
 
 std::vector<std::shared_ptr<Lane>> Engine::lanes() {
-  const std::scoped_lock lock(mutex_);
   std::vector<std::shared_ptr<Lane>> alive;
+  collect(alive);
+  return alive;
+}
+
+void Engine::collect(std::vector<std::shared_ptr<Lane>>& alive) {
+  const std::scoped_lock lock(mutex_);
   for (const auto& [group, weak] : lanes_) {
     if (auto lane = weak.lock()) {
       alive.push_back(std::move(lane));
     }
   }
-  return alive;
 }
 
 void Engine::on_fault(int, std::uint64_t group, const Failure& failure) {
@@ -130,7 +134,7 @@ void Engine::run() {
 
 void Engine::await_kick() {
   rest_.store(Rest::deep, std::memory_order_seq_cst);
-  if (busy_lanes().empty()) {
+  if (!find_busy()) {
     std::unique_lock lock(mutex_);
     work_.wait(lock, [this] { return kicked_ || stopping_; });
     kicked_ = false;
@@ -143,20 +147,20 @@ void Engine::attend() {
   ForeignLoad load;
   Backoff backoff(fabric_.wait_policy(), load);
   for (int idle = 0; idle < kIdleNaps && !stopping_;) {
-    std::vector<std::shared_ptr<Lane>> busy = busy_lanes();
-    idle = busy.empty() ? idle + 1 : 0;
+    idle = find_busy() ? 0 : idle + 1;
     // Every lane is asked: the answer is about the time since the last question.
     const auto attended =
-        std::ranges::count_if(busy, [](const auto& lane) { return lane->attended(); });
-    if (attended == std::ssize(busy)) {
+        std::ranges::count_if(busy_, [](const auto& lane) { return lane->attended(); });
+    if (attended == std::ssize(busy_)) {
       backoff.restart();
       nap();
-    } else if (poll(busy)) {
+    } else if (poll_busy()) {
       backoff.restart();
     } else if (!backoff.pause()) {
-      sleep(busy);
+      sleep();
     }
   }
+  busy_.clear();
 }
 
 void Engine::nap() {
@@ -164,30 +168,32 @@ void Engine::nap() {
   work_.wait_for(lock, kNap, [this] { return stopping_.load(); });
 }
 
-std::vector<std::shared_ptr<Lane>> Engine::busy_lanes() {
-  std::vector<std::shared_ptr<Lane>> busy = lanes();
-  std::erase_if(busy, [](const auto& lane) { return !lane->has_work(); });
-  return busy;
+/// Collects the lanes with work in busy_, whose memory stays: the thread looks often.
+bool Engine::find_busy() {
+  busy_.clear();
+  collect(busy_);
+  std::erase_if(busy_, [](const auto& lane) { return !lane->has_work(); });
+  return !busy_.empty();
 }
 
-bool Engine::poll(const std::vector<std::shared_ptr<Lane>>& busy) {
+bool Engine::poll_busy() {
   bool moved = fabric_.transport().poll();
-  for (const auto& lane : busy) {
+  for (const auto& lane : busy_) {
     moved = lane->poll() || moved;
   }
   return moved;
 }
 
-void Engine::sleep(const std::vector<std::shared_ptr<Lane>>& busy) {
+void Engine::sleep() {
   rest_.store(Rest::bell, std::memory_order_seq_cst);
   fabric_.look_at_peers();
-  for (const auto& lane : busy) {
+  for (const auto& lane : busy_) {
     lane->look_around();
     lane->register_bells();
   }
   auto sleeper = fabric_.lease_sleeper();
   // Armed and registered; what came in between is seen by this poll, what comes later rings.
-  if (fabric_.transport().arm() && !poll(busy)) {
+  if (fabric_.transport().arm() && !poll_busy()) {
     sleeper->sleep(limits::kSleepSlice);
   }
   fabric_.return_sleeper(std::move(sleeper));

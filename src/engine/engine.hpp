@@ -53,9 +53,10 @@ class Engine {
   void await_kick();
   void attend();
   void nap();
-  std::vector<std::shared_ptr<Lane>> busy_lanes();
-  bool poll(const std::vector<std::shared_ptr<Lane>>& lanes);
-  void sleep(const std::vector<std::shared_ptr<Lane>>& lanes);
+  void collect(std::vector<std::shared_ptr<Lane>>& alive);
+  bool find_busy();
+  bool poll_busy();
+  void sleep();
 
   Fabric& fabric_;
   std::mutex mutex_;
@@ -68,6 +69,7 @@ class Engine {
   /// it before the thread, which announces its rest first, looks for work once more.
   std::atomic<Rest> rest_{Rest::deep};
   std::atomic<bool> abandoned_{false};
+  std::vector<std::shared_ptr<Lane>> busy_{};  ///< background thread only; never kept over a rest
   std::thread thread_{};
 };
 
