@@ -72,6 +72,7 @@ void MessageRun::start(Transport& transport, const Plan& plan, const Call& call,
   round_ = 0;
   started_round_ = false;
   send_count_ = receive_count_ = sends_finished_ = 0;
+  receives_posted_ = receives_finished_ = 0;
   bytes_done_ = bytes_total_ = 0;
   lay_out_buffers();
 }
@@ -179,29 +180,62 @@ bool MessageRun::advance() {
 
 void MessageRun::begin_round(const Round& round) {
   send_count_ = receive_count_ = sends_finished_ = 0;
+  receives_posted_ = receives_finished_ = 0;
   incoming_used_ = 0;
   std::size_t incoming = 0;
+  std::size_t receives = 0;
+  exchange_ = false;
   for (const Step& step : round.steps) {
+    receives += step.kind == Kind::recv || step.kind == Kind::recv_reduce ? 1 : 0;
     if (!is_transfer(step.kind)) {
       run_local(step);
     } else if (step.kind == Kind::recv_reduce) {
+      exchange_ = is_exchange(round, step) || exchange_;
       stretches(step.blocks, pieces_);
       for (const Stretch& piece : pieces_) {
         incoming += piece.elements * bytes_per_element(step.blocks.buffer);
       }
     }
   }
-  incoming_memory_.take(incoming);
+  // An exchange combines only after its sends, which may need the peer to receive everything; and
+  // a second receive could wait for a peer that waits for the first. Either may then not wait for
+  // a place.
+  const bool windowed = receives == 1 && !exchange_ && incoming > kWindowBytes;
+  window_ = windowed ? kWindowBytes / kMessageBytes : 0;
+  incoming_memory_.take(windowed ? kWindowBytes : incoming);
   for (const Step& step : round.steps) {
     if (step.kind == Kind::recv || step.kind == Kind::recv_reduce) {
-      post_receives(step);
+      list_receives(step);
     }
   }
+  post_receives();
   for (const Step& step : round.steps) {
     if (step.kind == Kind::send) {
       post_sends(step);
     }
   }
+}
+
+/// Whether the round also sends what `receive` combines. By address: acc may be out.
+bool MessageRun::is_exchange(const Round& round, const Step& receive) {
+  stretches(receive.blocks, target_pieces_);
+  const std::size_t target_bytes = bytes_per_element(receive.blocks.buffer);
+  for (const Step& step : round.steps) {
+    if (step.kind != Kind::send) {
+      continue;
+    }
+    stretches(step.blocks, pieces_);
+    const std::size_t bytes = bytes_per_element(step.blocks.buffer);
+    for (const Stretch& sent : pieces_) {
+      for (const Stretch& target : target_pieces_) {
+        if (sent.data < target.data + target.elements * target_bytes &&
+            target.data < sent.data + sent.elements * bytes) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
 }
 
 void MessageRun::run_local(const Step& step) {
@@ -244,7 +278,7 @@ void MessageRun::reduce_held(const Step& step) {
                                               .divisor = call_->divisor});
 }
 
-void MessageRun::post_receives(const Step& step) {
+void MessageRun::list_receives(const Step& step) {
   stretches(step.blocks, pieces_);
   const std::size_t bytes_each = bytes_per_element(step.blocks.buffer);
   const bool reduces = step.kind == Kind::recv_reduce;
@@ -256,6 +290,8 @@ void MessageRun::post_receives(const Step& step) {
       if (receive_count_ == receives_.size()) {
         receives_.emplace_back();
       }
+      const std::size_t place =
+          window_ != 0 ? receive_count_ % window_ * kMessageBytes : incoming_used_;
       Incoming& incoming = receives_[receive_count_++];
       incoming.target = reduces ? piece.data + done : nullptr;
       incoming.elements = bytes / bytes_each;
@@ -264,14 +300,21 @@ void MessageRun::post_receives(const Step& step) {
       incoming.op.peer = (*members_)[static_cast<std::size_t>(step.peer)];
       incoming.op.key = key_;
       incoming.op.stamp = call_->fingerprint;
-      incoming.op.data = reduces ? incoming_memory_.take(0) + incoming_used_ : piece.data + done;
+      incoming.op.data = reduces ? incoming_memory_.take(0) + place : piece.data + done;
       incoming.op.bytes = bytes;
       incoming.op.state.store(TransferState::idle, std::memory_order_relaxed);
       incoming_used_ += reduces ? bytes : 0;
       bytes_total_ += bytes;
       done += bytes;
-      transport_->recv(incoming.op);
     } while (done < total);
+  }
+}
+
+/// Posts, in order, the receives that have a place.
+void MessageRun::post_receives() {
+  while (receives_posted_ < receive_count_ &&
+         (window_ == 0 || receives_posted_ < receives_finished_ + window_)) {
+    transport_->recv(receives_[receives_posted_++].op);
   }
 }
 
@@ -334,31 +377,31 @@ bool MessageRun::inspect(const Incoming& incoming, TransferState state) {
 }
 
 bool MessageRun::receives_done() {
-  const bool sent = sends_finished_ == send_count_;
-  bool all = true;
-  for (std::size_t i = 0; i < receive_count_; ++i) {
+  // Blocks that are still being sent may not change (see plan.hpp).
+  const bool may_combine = !exchange_ || sends_finished_ == send_count_;
+  for (std::size_t i = receives_finished_; i < receives_posted_; ++i) {
     Incoming& incoming = receives_[i];
     const TransferState state = incoming.op.state.load(std::memory_order_acquire);
-    if (state == TransferState::idle) {
-      continue;  // counted already
-    }
     if (state == TransferState::active) {
-      all = false;
       continue;
     }
-    if (!inspect(incoming, state)) {
-      return false;
+    if (state != TransferState::idle) {  // else it was counted already
+      if (!inspect(incoming, state)) {
+        return false;
+      }
+      if (!incoming.combined && !may_combine) {
+        continue;
+      }
+      combine(incoming);
+      bytes_done_ += incoming.op.bytes;
+      incoming.op.state.store(TransferState::idle, std::memory_order_relaxed);
     }
-    // Blocks that are still being sent may not change (see plan.hpp).
-    if (!incoming.combined && !sent) {
-      all = false;
-      continue;
+    if (i == receives_finished_) {
+      ++receives_finished_;
+      post_receives();
     }
-    combine(incoming);
-    bytes_done_ += incoming.op.bytes;
-    incoming.op.state.store(TransferState::idle, std::memory_order_relaxed);
   }
-  return all;
+  return receives_finished_ == receive_count_;
 }
 
 void MessageRun::combine(Incoming& incoming) {
@@ -379,10 +422,11 @@ void MessageRun::cancel() {
   for (std::size_t i = 0; i < send_count_; ++i) {
     transport_->cancel(sends_[i]);
   }
-  for (std::size_t i = 0; i < receive_count_; ++i) {
+  for (std::size_t i = 0; i < receives_posted_; ++i) {
     transport_->cancel(receives_[i].op);
   }
   send_count_ = receive_count_ = sends_finished_ = 0;
+  receives_posted_ = receives_finished_ = 0;
 }
 
 std::vector<int> MessageRun::waiting_for() const {
@@ -393,7 +437,7 @@ std::vector<int> MessageRun::waiting_for() const {
       seats.push_back(static_cast<int>(member - members_->begin()));
     }
   }
-  for (std::size_t i = 0; i < receive_count_; ++i) {
+  for (std::size_t i = receives_finished_; i < receives_posted_; ++i) {
     if (receives_[i].op.state.load(std::memory_order_acquire) == TransferState::active) {
       seats.push_back(receives_[i].seat);
     }

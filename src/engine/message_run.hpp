@@ -5,6 +5,10 @@
 // rank: for operations that cut one tensor into shares a stretch is a run of blocks up to the
 // wrap-around, else a single block. Long messages are cut at kMessageBytes. Sender and receiver
 // compute the same cut.
+//
+// What is to be combined is received into a window of kWindowBytes at most, and combined while it
+// is still in the cache and the next messages are on their way. A message gets its place in the
+// window once the one before it there was combined; so the window also bounds what is in flight.
 #pragma once
 
 #include "engine/scratch.hpp"
@@ -20,7 +24,8 @@
 
 namespace tutti {
 
-inline constexpr std::size_t kMessageBytes = std::size_t{512} << 10;
+inline constexpr std::size_t kMessageBytes = std::size_t{128} << 10;
+inline constexpr std::size_t kWindowBytes = std::size_t{2} << 20;
 
 /// How a run ended badly, as the run knows it; the lane words the message.
 struct RunFailure {
@@ -68,9 +73,11 @@ class MessageRun {
   std::size_t bytes_per_element(Buffer buffer) const;
   void stretches(const Range& range, std::vector<Stretch>& out) const;
   void begin_round(const Round& round);
+  bool is_exchange(const Round& round, const Step& receive);
   void run_local(const Step& step);
   void reduce_held(const Step& step);
-  void post_receives(const Step& step);
+  void list_receives(const Step& step);
+  void post_receives();
   void post_sends(const Step& step);
   bool sends_done();
   bool receives_done();
@@ -95,10 +102,14 @@ class MessageRun {
   Scratch hold_memory_{};
   Scratch incoming_memory_{};
   std::size_t incoming_used_ = 0;
+  bool exchange_ = false;       ///< the round combines blocks that it also sends
+  std::size_t window_ = 0;      ///< messages that may wait to be combined; 0: any number
   std::deque<SendOp> sends_{};  ///< objects are reused; their addresses must not change
   std::deque<Incoming> receives_{};
   std::size_t send_count_ = 0;
-  std::size_t receive_count_ = 0;
+  std::size_t receive_count_ = 0;  ///< of the round
+  std::size_t receives_posted_ = 0;
+  std::size_t receives_finished_ = 0;  ///< this many from the first on have ended
   std::size_t sends_finished_ = 0;
   std::vector<Stretch> pieces_{};
   std::vector<Stretch> target_pieces_{};

@@ -22,6 +22,7 @@ std::optional<Failure> Inbox::pump_for(RecvOp& op, bool unposted, Link& link, Ev
 /// then: what is not in the link any more does not make it readable, and would be forgotten.
 std::optional<Failure> Inbox::read(Link& link, Events& events, const RecvOp* until) {
   std::size_t total = 0;
+  bool drained = false;
   while (true) {
     if (const Trouble trouble = digest(events)) {
       return Failure{.kind = ErrorKind::internal,
@@ -32,24 +33,28 @@ std::optional<Failure> Inbox::read(Link& link, Events& events, const RecvOp* unt
       return Failure{.kind = ErrorKind::peer_lost,
                      .text = fmt::format("the peer left (it closed {})", link.describe())};
     }
-    if (total >= limits::kPollBytes) {
+    if (total >= limits::kPollBytes || drained) {
       return std::nullopt;
     }
     if (until != nullptr && !open_ && until->source >= 0) {
       return std::nullopt;
     }
-    const std::size_t bytes = fill(link, until == nullptr);
+    std::size_t asked = 0;
+    const std::size_t bytes = fill(link, until == nullptr, asked);
     if (bytes == 0) {
       return link.failure();
     }
     events.moved = true;
     total += bytes;
+    // A socket that gave less than asked for is empty: another read would cost a system call to
+    // say so. The end of a stream shows at the next pump.
+    drained = bytes < asked && link.fd() >= 0;
   }
 }
 
 /// One read: the rest of the payload, then the staging area. digest() has left at most a part of a
 /// header there, and nothing while a payload is being read.
-std::size_t Inbox::fill(Link& link, bool ahead) {
+std::size_t Inbox::fill(Link& link, bool ahead, std::size_t& asked) {
   if (staged_begin_ != 0) {
     std::memmove(staging_.data(), staging_.data() + staged_begin_, staged_end_ - staged_begin_);
     staged_end_ -= staged_begin_;
@@ -65,6 +70,7 @@ std::size_t Inbox::fill(Link& link, bool ahead) {
   if (payload == rest_ && (ahead || payload == 0)) {
     parts[count++] = std::span(staging_).subspan(staged_end_);
   }
+  asked = parts[0].size() + (count == 2 ? parts[1].size() : 0);
   const std::size_t bytes = link.read(std::span(parts.data(), count));
   const std::size_t of_payload = std::min(bytes, payload);
   rest_ -= of_payload;

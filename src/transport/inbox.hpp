@@ -56,7 +56,7 @@ class Inbox {
 
   std::optional<Failure> read(Link& link, Events& events, const RecvOp* until);
   RecvOp* take_receive(bool keep_place);
-  std::size_t fill(Link& link, bool ahead);
+  std::size_t fill(Link& link, bool ahead, std::size_t& asked);
   Trouble digest(Events& events);
   Trouble start(Events& events);
   Trouble start_data(Events& events);

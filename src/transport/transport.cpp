@@ -5,23 +5,17 @@
 
 #include "base/ensure.hpp"
 #include "base/limits.hpp"
-#include "base/unique_fd.hpp"
 #include "transport/channel.hpp"
 #include "transport/local_channel.hpp"
+#include "transport/socket_set.hpp"
 
 #include <tutti/options.hpp>
 
-#include <sys/epoll.h>
-
-#include <array>
-#include <cerrno>
 #include <mutex>
 #include <utility>
 
 namespace tutti {
 namespace {
-
-constexpr std::uint32_t kReads = EPOLLIN | EPOLLRDHUP;
 
 /// Whether some thread may sleep.
 enum class Sleep : std::uint8_t {
@@ -39,12 +33,6 @@ void begin(RecvOp& op) {
 }  // namespace
 
 struct Transport::Internals {
-  // A channel's socket in the epoll set; written under the channel's lock.
-  struct Watched {
-    Channel* channel = nullptr;
-    std::uint32_t events = 0;
-  };
-
   Internals(int own_rank, int size, FaultHandler handler)
       : rank(own_rank),
         world_size(size),
@@ -52,7 +40,7 @@ struct Transport::Internals {
         local(own_rank, table),
         channels(std::make_unique<std::atomic<Channel*>[]>(static_cast<std::size_t>(size))),
         polled(std::make_unique<std::atomic<Channel*>[]>(static_cast<std::size_t>(size))),
-        watched(static_cast<std::size_t>(size)) {}
+        sockets(size) {}
 
   Channel& channel(int peer);
   Channel* existing(int peer) const {
@@ -75,12 +63,10 @@ struct Transport::Internals {
     {
       const std::scoped_lock lock(target.mutex());
       act(target, events);
-      watch(target);
+      sockets.watch(target);
     }
     finish(events);
   }
-  void watch(Channel& channel);
-  void poll_sockets(Events& events);
   void recv_from_anyone(RecvOp& op, Events& events);
   void settle(const MessageKey& key, Events& events);
   void finish(Events& events);
@@ -101,9 +87,7 @@ struct Transport::Internals {
   // Channels whose link has no descriptor, in the order they got it; append only.
   std::unique_ptr<std::atomic<Channel*>[]> polled;
   std::atomic<std::size_t> polled_count{0};
-  std::vector<Watched> watched;  // by peer
-  UniqueFd epoll;                // made with the first socket; setup
-  std::atomic<int> epoll_fd{-1};
+  SocketSet sockets;  // adding: setup
   std::atomic<unsigned> busy_polls{0};
   std::atomic<Sleep> sleep{Sleep::none};
   std::atomic<bool> abandoned{false};
@@ -122,44 +106,6 @@ Channel& Transport::Internals::channel(int peer) {
   return *owned.back();
 }
 
-/// Keeps the epoll set in step with what a socket's channel waits for. Its lock is held.
-void Transport::Internals::watch(Channel& channel) {
-  const int fd = channel.fd();
-  if (fd < 0) {
-    return;
-  }
-  Watched& entry = watched[static_cast<std::size_t>(channel.peer())];
-  const std::uint32_t wanted =
-      channel.failed() ? 0 : kReads | (channel.has_output() ? std::uint32_t{EPOLLOUT} : 0);
-  if (entry.channel == nullptr || wanted == entry.events) {
-    return;
-  }
-  epoll_event event{};
-  event.events = wanted;
-  event.data.ptr = &channel;
-  const int act = wanted == 0 ? EPOLL_CTL_DEL : entry.events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-  ensure(::epoll_ctl(epoll.get(), act, fd, &event) == 0, "epoll refused a socket");
-  entry.events = wanted;
-}
-
-void Transport::Internals::poll_sockets(Events& events) {
-  // acquire: pairs with the release in add_link(); the descriptor is set up.
-  const int fd = epoll_fd.load(std::memory_order_acquire);
-  if (fd < 0) {
-    return;
-  }
-  std::array<epoll_event, 64> ready;
-  const int count = ::epoll_wait(fd, ready.data(), static_cast<int>(ready.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    Channel& channel = *static_cast<Channel*>(ready[static_cast<std::size_t>(i)].data.ptr);
-    const std::unique_lock lock(channel.mutex(), std::try_to_lock);
-    if (lock.owns_lock()) {
-      channel.pump(events);
-      watch(channel);
-    }
-  }
-}
-
 void Transport::Internals::recv_from_anyone(RecvOp& op, Events& events) {
   // Each round that fails means that another receive took the message in between.
   for (int peer = table.turn_or_post(op); peer >= 0; peer = table.turn_or_post(op)) {
@@ -175,7 +121,7 @@ void Transport::Internals::recv_from_anyone(RecvOp& op, Events& events) {
     const std::scoped_lock lock(from.mutex());
     if (Arrival* arrival = table.take(op, peer)) {
       from.deliver(*arrival, op, events);
-      watch(from);
+      sockets.watch(from);
       return;
     }
   }
@@ -195,7 +141,7 @@ void Transport::Internals::settle(const MessageKey& key, Events& events) {
     const std::scoped_lock lock(from.mutex());
     if (const auto pair = table.take_pair(key, *peer); pair.op != nullptr) {
       from.deliver(*pair.arrival, *pair.op, events);
-      watch(from);
+      sockets.watch(from);
     }
   }
 }
@@ -284,13 +230,7 @@ void Transport::add_link(int peer, std::unique_ptr<Link> link) {
       // release: pairs with the acquire in poll() and arm(); the entry is there.
       internals_->polled_count.store(count + 1, std::memory_order_release);
     } else {
-      if (!internals_->epoll.valid()) {
-        internals_->epoll.reset(::epoll_create1(EPOLL_CLOEXEC));
-        ensure(internals_->epoll.valid(), "no descriptor for an epoll set; raise ulimit -n");
-        internals_->epoll_fd.store(internals_->epoll.get(), std::memory_order_release);
-      }
-      internals_->watched[static_cast<std::size_t>(peer)].channel = &channel;
-      internals_->watch(channel);
+      internals_->sockets.add(channel);
     }
   }
   internals_->finish(events);
@@ -307,7 +247,7 @@ void Transport::send(SendOp& op) {
     Channel& channel = internals_->channel(op.peer);
     const std::scoped_lock lock(channel.mutex());
     channel.send(op, events);
-    internals_->watch(channel);
+    internals_->sockets.watch(channel);
   }
   internals_->finish(events);
 }
@@ -324,7 +264,7 @@ void Transport::recv(RecvOp& op) {
     Channel& channel = internals_->channel(op.peer);
     const std::scoped_lock lock(channel.mutex());
     channel.recv(op, events);
-    internals_->watch(channel);
+    internals_->sockets.watch(channel);
   }
   internals_->finish(events);
 }
@@ -358,7 +298,7 @@ void Transport::cancel(SendOp& op) {
   } else if (Channel* channel = internals_->existing(op.peer)) {
     const std::scoped_lock lock(channel->mutex());
     found = channel->cancel(op, events);
-    internals_->watch(*channel);
+    internals_->sockets.watch(*channel);
   }
   if (found) {
     op.state.store(TransferState::idle, std::memory_order_relaxed);
@@ -397,7 +337,7 @@ void Transport::forget_group(std::uint64_t group) {
     Channel& channel = internals_->channel(peer);
     const std::scoped_lock lock(channel.mutex());
     channel.forget(group, events);
-    internals_->watch(channel);
+    internals_->sockets.watch(channel);
   }
   internals_->finish(events);
 }
@@ -434,7 +374,7 @@ bool Transport::poll() {
   }
   // A look at the sockets is a system call; while shared memory is busy it is made now and then.
   if (!events.moved || internals_->busy_polls.fetch_add(1, std::memory_order_relaxed) % 16 == 0) {
-    internals_->poll_sockets(events);
+    internals_->sockets.poll(events);
   }
   const bool moved = events.moved || events.completed != 0;
   if (moved || events.stuck) {
@@ -462,7 +402,7 @@ bool Transport::arm() {
   return true;
 }
 
-int Transport::poll_fd() const { return internals_->epoll_fd.load(std::memory_order_acquire); }
+int Transport::poll_fd() const { return internals_->sockets.fd(); }
 
 std::optional<Failure> Transport::failure(int peer) const {
   const Channel* channel = peer == internals_->rank ? nullptr : internals_->existing(peer);
