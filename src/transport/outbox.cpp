@@ -11,6 +11,8 @@ namespace {
 
 // Credit goes back in quarters of the window: few frames, and never a sender that starves.
 constexpr std::uint64_t kCreditWorthAFrame = limits::kEagerCreditBytes / 4;
+// Control frames that are out are taken from the vector when there are so many.
+constexpr std::size_t kTidyFrames = 64;
 
 }  // namespace
 
@@ -55,6 +57,9 @@ bool Outbox::send_at_once(SendOp& op, Link& link, Events& events) {
 }
 
 void Outbox::push_control(FrameKind kind, std::uint64_t id) {
+  if (control_.capacity() == 0) {
+    control_.reserve(kTidyFrames);  // at once: how many wait together depends on timing
+  }
   control_.push_back({.frame = {.kind = kind, .id = id}});
 }
 
@@ -177,7 +182,6 @@ void Outbox::add_control() {
 }
 
 void Outbox::drop_front_control() {
-  constexpr std::size_t kTidyFrames = 64;
   ++control_first_;
   // Moving the rest down once per half keeps the cost per frame constant, and the vector bounded by
   // twice what waits.
