@@ -12,19 +12,16 @@ bool DirectRun::holds_up_others() const {
   if (!plan_->symmetric) {
     return blocked_.seat >= 0 && team_->shares_cpu(blocked_.seat);  // the others have no part in it
   }
-  // The place of the awaited number in its member's area; the last arrival has none of its own.
-  const std::byte* base =
-      reinterpret_cast<const std::byte*>(&team_->area(std::max(blocked_.seat, 0)));
-  const std::ptrdiff_t offset = blocked_.seat < 0
-                                    ? reinterpret_cast<std::byte*>(&call_slot(0).epoch) - base
-                                    : reinterpret_cast<std::byte*>(blocked_.epoch) - base;
+  // The awaited number and the same one of others lie at one place of their areas. Of the arrival
+  // protocol's result there is one for all: to come as far means to have called.
+  const int seat = std::max(blocked_.seat, 0);
+  const Epoch* awaited = blocked_.seat < 0 ? &call_slot(seat).epoch : blocked_.epoch;
+  const auto start_of = [this](int k) { return reinterpret_cast<std::byte*>(&team_->area(k)); };
+  const std::ptrdiff_t offset = reinterpret_cast<const std::byte*>(awaited) - start_of(seat);
   for (int k = 0; k < seat_.size; ++k) {
-    if (team_->shares_cpu(k)) {
-      const auto& theirs =
-          *reinterpret_cast<Epoch*>(reinterpret_cast<std::byte*>(&team_->area(k)) + offset);
-      if (!reached(theirs, blocked_.target)) {
-        return true;
-      }
+    if (team_->shares_cpu(k) &&
+        !reached(*reinterpret_cast<const Epoch*>(start_of(k) + offset), blocked_.target)) {
+      return true;
     }
   }
   return false;

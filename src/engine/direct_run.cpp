@@ -351,22 +351,15 @@ void DirectRun::copy_in(const DirectStep& step) {
       continue;
     }
     const std::size_t bytes = piece_bytes(in_, p, segment);
-    if (bytes != 0) {
-      fill_slot(slot(seat_.rank, p, segment), user(in_, p, segment), bytes);
+    if (bytes == 0) {
+      continue;
+    }
+    if (plan_->protocol == Protocol::staged) {
+      state_->slot_store.copy(slot(seat_.rank, p, segment), user(in_, p, segment), bytes);
+    } else {
+      std::memcpy(slot(seat_.rank, p, segment), user(in_, p, segment), bytes);
     }
   }
-}
-
-void DirectRun::fill_slot(std::byte* target, const std::byte* source, std::size_t bytes) {
-  if (plan_->protocol != Protocol::staged || bytes < SlotStore::kLeastBytes) {
-    std::memcpy(target, source, bytes);
-    return;
-  }
-  SlotStore& ways = state_->slot_store;
-  const StoreType store = ways.next(bytes);
-  const TimePoint start = std::chrono::steady_clock::now();
-  copy_bytes(target, source, bytes, store);
-  ways.note(store, bytes, std::chrono::steady_clock::now() - start);
 }
 
 void DirectRun::copy_self(const DirectStep& step) {
@@ -414,8 +407,7 @@ bool DirectRun::reduce(const DirectStep& step) {
     args.factors = factors_.data();
   }
   std::byte* own = slot(seat_.rank, p, segment);
-  const StoreType slot_store =
-      bytes < SlotStore::kLeastBytes ? StoreType::cached : state_->slot_store.preferred();
+  const StoreType slot_store = state_->slot_store.for_result(bytes);
   if (step.to_output) {
     args.out = user(out_, piece(step.to, seat_.rank), segment);
     args.also = step.to_slot ? own : nullptr;

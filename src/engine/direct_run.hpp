@@ -109,7 +109,6 @@ class DirectRun {
   bool await_post(const DirectStep& step, int seat);
   bool reuse_slot();
   void copy_in(const DirectStep& step);
-  void fill_slot(std::byte* target, const std::byte* source, std::size_t bytes);
   void copy_self(const DirectStep& step);
   void announce();
   bool wait_peers(const DirectStep& step);

@@ -37,13 +37,12 @@ bool Lane::may_have_moved(const CollectiveItem& item) {
 
 /// Waits until the run may be able to go on, or sets item.failure. Driver only.
 void Lane::await(CollectiveItem& item, Backoff& backoff) {
-  const bool obstacle_is_line = item.run.obstacle().line;
+  const bool crowded = item.run.obstacle().line && fabric_.wait_policy().crowded;
   for (;;) {
     if (may_have_moved(item)) {
       backoff.restart();
       return;
     }
-    const bool crowded = obstacle_is_line && fabric_.wait_policy().crowded;
     if (backoff.pause(crowded && item.run.holds_up_others())) {
       if (crowded && backoff.last_yield() > next_spread_) {
         next_spread_ = backoff.last_yield() + kSpreadInterval;

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace tutti {
 
@@ -22,15 +23,24 @@ class SlotStore {
   /// Shorter copies are cached and not timed: the clock would cost too much.
   static constexpr std::size_t kLeastBytes = std::size_t{8} << 10;
 
-  /// For the next copy into a slot.
-  StoreType next(std::size_t bytes) {
+  /// Copies into a slot.
+  void copy(std::byte* slot, const std::byte* source, std::size_t bytes) {
     if (bytes < kLeastBytes) {
-      return StoreType::cached;
+      std::memcpy(slot, source, bytes);
+      return;
     }
-    return ++copies_ % kTrialEvery == 0 ? other(preferred_) : preferred_;
+    const StoreType store = next();
+    const TimePoint start = std::chrono::steady_clock::now();
+    copy_bytes(slot, source, bytes, store);
+    note(store, bytes, std::chrono::steady_clock::now() - start);
   }
   /// For a result that is written into the slot while it is computed.
-  StoreType preferred() const { return preferred_; }
+  StoreType for_result(std::size_t bytes) const {
+    return bytes < kLeastBytes ? StoreType::cached : preferred_;
+  }
+
+  /// For the next copy that is timed.
+  StoreType next() { return ++copies_ % kTrialEvery == 0 ? other(preferred_) : preferred_; }
 
   /// A copy that next() was asked about took so long.
   void note(StoreType store, std::size_t bytes, Duration taken) {

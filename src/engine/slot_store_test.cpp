@@ -15,7 +15,7 @@ constexpr std::size_t kBytes = std::size_t{64} << 10;
 int copies(SlotStore& ways, int count, int cached, int streaming) {
   int streamed = 0;
   for (int i = 0; i < count; ++i) {
-    const StoreType store = ways.next(kBytes);
+    const StoreType store = ways.next();
     const bool streams = store == StoreType::streaming;
     ways.note(store, kBytes, std::chrono::nanoseconds(streams ? streaming : cached));
     streamed += streams ? 1 : 0;
@@ -33,9 +33,9 @@ TEST(SlotStore, FollowsThePlacement) {
 TEST(SlotStore, OneInterruptedCopyDecidesNothing) {
   SlotStore ways;
   copies(ways, 100, 3000, 6000);
-  const StoreType before = ways.preferred();
+  const StoreType before = ways.for_result(kBytes);
   ways.note(before, kBytes, std::chrono::milliseconds(4));
-  EXPECT_EQ(ways.preferred(), before);
+  EXPECT_EQ(ways.for_result(kBytes), before);
 }
 
 TEST(SlotStore, EqualWaysAreNotChangedToAndFro) {
@@ -43,11 +43,11 @@ TEST(SlotStore, EqualWaysAreNotChangedToAndFro) {
   EXPECT_LT(copies(ways, 1000, 5000, 4800), 50);
 }
 
-TEST(SlotStore, ShortCopiesAreCached) {
+TEST(SlotStore, ShortResultsAreCached) {
   SlotStore ways;
   copies(ways, 1000, 20000, 6000);
-  ASSERT_EQ(ways.preferred(), StoreType::streaming);
-  EXPECT_EQ(ways.next(SlotStore::kLeastBytes - 1), StoreType::cached);
+  ASSERT_EQ(ways.for_result(kBytes), StoreType::streaming);
+  EXPECT_EQ(ways.for_result(SlotStore::kLeastBytes - 1), StoreType::cached);
 }
 
 }  // namespace

@@ -15,9 +15,13 @@ void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 namespace {
 
 std::atomic<std::uint64_t> calls{0};
+thread_local std::uint64_t calls_of_thread = 0;
 
 // relaxed: a lone number, read by the thread that made the calls or after it was joined.
-void count() { calls.fetch_add(1, std::memory_order_relaxed); }
+void count() {
+  calls.fetch_add(1, std::memory_order_relaxed);
+  ++calls_of_thread;
+}
 
 }  // namespace
 
@@ -60,5 +64,6 @@ int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) {
 namespace tutti::testing {
 
 std::uint64_t allocation_count() { return calls.load(std::memory_order_relaxed); }
+std::uint64_t thread_allocation_count() { return calls_of_thread; }
 
 }  // namespace tutti::testing

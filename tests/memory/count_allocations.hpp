@@ -8,5 +8,7 @@ namespace tutti::testing {
 
 /// Calls of malloc and its relatives by any thread of this process so far.
 std::uint64_t allocation_count();
+/// Those by the calling thread.
+std::uint64_t thread_allocation_count();
 
 }  // namespace tutti::testing

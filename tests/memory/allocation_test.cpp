@@ -1,49 +1,32 @@
-// Messages allocate nothing once their group has sent some: operator new is counted for each
-// thread, and both ranks are threads. Not counted: what the background thread does on its own
+// Messages allocate nothing once their group has sent some. Both ranks are threads, each counted
+// for itself. Not counted: what the background thread does on its own
 // account when it looks around.
 #include "harness/thread_ranks.hpp"
+#include "memory/count_allocations.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstddef>
-#include <cstdlib>
-#include <new>
-
-namespace {
-thread_local std::size_t allocations = 0;
-}
-
-// Replaced for the whole program; the other forms come down to these. Not inlined, or the compiler
-// would see a new end in malloc and its delete in free, and warn.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) {
-    throw std::bad_alloc();
-  }
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include <cstdint>
 
 namespace tutti {
 namespace {
 
 /// Allocations of this rank in `rounds` calls of `call`, after some that are not counted.
 template <typename Call>
-std::size_t allocations_in(Group& group, int rounds, Call call) {
+std::uint64_t allocations_in(Group& group, int rounds, Call call) {
   for (int i = 0; i < rounds; ++i) {
     call();
   }
   barrier(group);
-  const std::size_t before = allocations;
+  const std::uint64_t before = testing::thread_allocation_count();
   barrier(group);
   for (int i = 0; i < rounds; ++i) {
     call();
   }
   barrier(group);
-  const std::size_t after = allocations;
+  const std::uint64_t after = testing::thread_allocation_count();
   barrier(group);
   return after - before;
 }
