@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # run_tests.sh JOBS PRESET...: configures, builds and tests each preset, and ends with one line
-# "N passed, N failed" over all of them. Preset dev runs every test; the sanitizer presets run the
-# labels unit, multi and sim. A preset that does not build, or runs no test, counts as one failure.
+# "N passed, N failed" over all of them, after the names and the output of the tests that failed.
+# Preset dev runs every test; the sanitizer presets run the labels unit, multi and sim. A preset that
+# does not build, or runs no test, counts as one failure.
 # Exit status 0 only if nothing failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -10,6 +11,20 @@ jobs=$1
 shift
 passed=0
 failed=0
+failures=()  # "PRESET: NAME" of each test that failed
+
+# note_failures PRESET LOG: prints what each failed test said last, and keeps the names.
+note_failures() {
+  local name
+  while read -r name; do
+    failures+=("$1: $name")
+    echo
+    echo "== $1: the end of the output of $name"
+    awk -v name="$name" '/^ *[0-9]+\/[0-9]+ Test +#/ { inside = index($0, " " name " ") > 0 }
+                         /^[0-9]+% tests passed/ { inside = 0 }
+                         /^ +Start +[0-9]+: / { next } inside' "$2" | tail -n 60
+  done < <(sed -nE '/^The following tests FAILED:/,$s/^[[:space:]]+[0-9]+ - (.*) \([^()]*\)$/\1/p' "$2")
+}
 
 build_preset() {
   echo
@@ -48,6 +63,7 @@ run_preset() {
   skipped=$(grep -cE '^[[:space:]]+[0-9]+ - .* \(Skipped\)$' "$log")
   passed=$((passed + total - bad - skipped))
   failed=$((failed + bad))
+  note_failures "$preset" "$log"
   echo "== $preset: $total tests, $bad failed, $skipped skipped"
 }
 
@@ -57,5 +73,6 @@ for preset in "$@"; do
 done
 echo
 echo "== all presets: $((SECONDS / 60)) min $((SECONDS % 60)) s"
+[[ ${#failures[@]} -eq 0 ]] || printf 'failed: %s\n' "${failures[@]}"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 && $passed -gt 0 ]]
