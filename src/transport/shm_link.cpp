@@ -21,11 +21,23 @@ bool is_capacity(std::size_t bytes) {
 // A record is its tag, its bytes, and what fills its last cache line.
 constexpr std::uint32_t kLineBytes = 64;
 constexpr std::uint32_t kTagBytes = sizeof(std::uint32_t);
-// The tag behind the newest record is zero, so that line is never free.
+// The line behind the newest record holds no tag of this lap, so it is never free.
 constexpr std::uint32_t kLeastRoom = 2 * kLineBytes;
+constexpr std::uint32_t kOddLap = std::uint32_t{1} << 31;
 
 constexpr std::uint32_t record_bytes(std::uint32_t bytes) {
   return (kTagBytes + bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+}
+
+/// The tag's bit for a record at `position` of a ring of `mask` + 1 bytes.
+constexpr std::uint32_t lap_bit(std::uint32_t position, std::uint32_t mask) {
+  return (position & (mask + 1)) != 0 ? kOddLap : 0;
+}
+
+/// Bytes of the record that `tag` announces at `position`; 0 if it is not of this lap.
+constexpr std::uint32_t announced(std::uint32_t tag, std::uint32_t position, std::uint32_t mask) {
+  const std::uint32_t bytes = tag ^ lap_bit(position, mask);
+  return (bytes & kOddLap) == 0 ? bytes : 0;
 }
 
 std::atomic_ref<std::uint32_t> tag_at(ShmRing& ring, std::uint32_t offset) {
@@ -56,7 +68,10 @@ ShmRing* ShmRing::find(void* at, std::size_t available) {
 }
 
 ShmLink::ShmLink(const Options& options)
-    : options_(options), in_mask_(options.in->capacity - 1), out_mask_(options.out->capacity - 1) {
+    : options_(options),
+      in_mask_(options.in->capacity - 1),
+      out_mask_(options.out->capacity - 1),
+      tag_lines_((out_mask_ + std::size_t{1}) / kLineBytes, false) {
   ensure(is_capacity(in_mask_ + std::size_t{1}) && is_capacity(out_mask_ + std::size_t{1}),
          "ring changed its capacity");
   ensure(options.waker != nullptr, "ring without a waker");
@@ -132,14 +147,32 @@ std::size_t ShmLink::write(std::span<const std::span<const std::byte>> parts) {
   return total;
 }
 
+/// A record of `lines` at `position`: its first line now begins with a tag, the others do not.
+void ShmLink::note_tag_line(std::uint32_t position, std::size_t lines) {
+  const std::size_t first = (position & out_mask_) / kLineBytes;
+  const std::size_t end = std::min(first + lines, tag_lines_.size());
+  const auto line = [this](std::size_t i) {
+    return tag_lines_.begin() + static_cast<std::ptrdiff_t>(i);
+  };
+  tag_lines_[first] = true;
+  std::fill(line(first + 1), line(end), false);
+  std::fill(line(0), line(first + lines - end), false);  // around the end of the ring
+}
+
 /// The record that begins at written_ and holds `bytes` is complete.
 void ShmLink::publish(std::uint32_t bytes) {
   const std::uint32_t next = written_ + record_bytes(bytes);
-  // Before the tag that lets the reader look there: whatever lay in that place may look like a tag.
-  tag_at(*options_.out, next & out_mask_).store(0, std::memory_order_relaxed);
-  // release: pairs with the acquire in available(); the bytes of the record, and the zero, are
-  // there.
-  tag_at(*options_.out, written_ & out_mask_).store(bytes, std::memory_order_release);
+  note_tag_line(written_, record_bytes(bytes) / kLineBytes);
+  // Before the tag that lets the reader look there: what lies in that place must not pass for a
+  // tag. One of the lap before does not, and then nothing is written: to take a line back from the
+  // reader's cache would delay this record by as long as the record itself takes.
+  if (!tag_lines_[(next & out_mask_) / kLineBytes]) {
+    tag_at(*options_.out, next & out_mask_).store(0, std::memory_order_relaxed);
+  }
+  // release: pairs with the acquire in available(); the bytes of the record are there, and so is
+  // what was last written behind it.
+  tag_at(*options_.out, written_ & out_mask_)
+      .store(bytes | lap_bit(written_, out_mask_), std::memory_order_release);
   written_ = next;
   post(options_.out->tail, written_, options_.mode, *options_.waker);
 }
@@ -151,8 +184,8 @@ std::uint32_t ShmLink::available() {
   }
   const std::uint32_t begin = read_;
   // acquire: pairs with the release in publish().
-  const std::uint32_t bytes =
-      tag_at(*options_.in, begin & in_mask_).load(std::memory_order_acquire);
+  const std::uint32_t bytes = announced(
+      tag_at(*options_.in, begin & in_mask_).load(std::memory_order_acquire), begin, in_mask_);
   if (bytes > in_mask_ + 1 - kLineBytes - kTagBytes) {
     fail({.kind = ErrorKind::internal,
           .text = fmt::format("the peer claims to have written {} bytes to {}, which holds {}",
@@ -208,7 +241,8 @@ std::size_t ShmLink::read(std::span<const std::span<std::byte>> parts) {
 bool ShmLink::readable() const {
   // acquire: as in available(); only a hint, but a reader that trusts it finds the bytes.
   return unread_ != 0 ||
-         tag_at(*options_.in, read_ & in_mask_).load(std::memory_order_acquire) != 0 ||
+         announced(tag_at(*options_.in, read_ & in_mask_).load(std::memory_order_acquire), read_,
+                   in_mask_) != 0 ||
          failed_.load(std::memory_order_relaxed);
 }
 

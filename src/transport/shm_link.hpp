@@ -1,7 +1,8 @@
 // ShmLink: a Link through two rings in shared memory, one per direction. A ring has one producer
 // and one consumer. What is written lies there in records that begin on a cache line with their
-// size, the tag, which is zero until the record is complete: a reader that waits looks at the tag
-// of the next record, and finds a small message in the very line that told it of it. The producer
+// size, the tag, which is there once the record is complete: a reader that waits looks at the tag
+// of the next record, and finds a small message in the very line that told it of it. A bit of the
+// tag changes from lap to lap, so that what is left of the lap before is no tag. The producer
 // also posts how far it wrote (tail), for readers that sleep, and the consumer how far it read
 // (head), both in bytes modulo 2^32. What a peer writes into tags and counters is checked: numbers
 // that cannot be are a failure, never an access outside the ring.
@@ -17,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace tutti {
 
@@ -68,6 +70,7 @@ class ShmLink final : public Link {
   std::uint32_t room();
   std::uint32_t available();
   void copy_in(std::uint32_t position, std::span<const std::byte> part);
+  void note_tag_line(std::uint32_t position, std::size_t lines);
   void publish(std::uint32_t bytes);
   void copy_out(std::span<std::byte> part);
   bool register_bell(Line& line) const;
@@ -76,6 +79,7 @@ class ShmLink final : public Link {
   const std::uint32_t in_mask_;
   const std::uint32_t out_mask_;
   // Owner of the channel's lock.
+  std::vector<bool> tag_lines_;    // of the out ring: began with a tag when last written
   std::uint32_t written_ = 0;      // own tail
   std::uint32_t freed_ = 0;        // last seen head of the peer
   std::uint32_t read_posted_ = 0;  // own head as posted

@@ -176,10 +176,13 @@ TEST(ShmLink, OldBytesNeverLookLikeARecord) {
   Rings rings(4096);
   auto first = rings.first();
   auto second = rings.second();
-  // Every word a plausible tag, and records whose beginnings move on from lap to lap.
-  std::vector<std::uint32_t> words(300, 64);
-  for (std::size_t round = 0; round < 500; ++round) {
-    const auto out = std::as_bytes(std::span(words).first(1 + round % 300));
+  // Every word a plausible tag of an even or an odd lap, and records whose beginnings move on from
+  // lap to lap, some with runs of equal short ones between.
+  constexpr std::uint32_t kOddLap = std::uint32_t{1} << 31;
+  for (std::size_t round = 0; round < 3000; ++round) {
+    std::vector<std::uint32_t> words(300, round % 3 == 0 ? 64 : 64 | kOddLap);
+    const std::size_t count = round % 500 < 200 ? 1 : 1 + round % 300;
+    const auto out = std::as_bytes(std::span(words).first(count));
     ASSERT_EQ(write_bytes(*first, out), out.size());
     std::vector<std::byte> in(4096);
     ASSERT_EQ(read_bytes(*second, in), out.size());
