@@ -80,6 +80,7 @@ Fabric::Fabric(FabricOptions options)
   tuning_ = std::move(result.tuning);
   wait_policy_ = WaitPolicy::choose(environment("TUTTI_WAIT"), oversubscribed());
   adopt(std::move(result));
+  return_sleeper(lease_sleeper());  // the first wait that gets long allocates nothing
 }
 
 Fabric::~Fabric() = default;

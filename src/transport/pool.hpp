@@ -20,7 +20,11 @@ class Pool {
   /// A record with default values.
   T& get() {
     if (free_.empty()) {
-      return all_.emplace_back();
+      T& made = all_.emplace_back();
+      if (free_.capacity() < all_.size()) {
+        free_.reserve(2 * all_.size());  // now, so that putting back never allocates
+      }
+      return made;
     }
     T& record = *free_.back();
     free_.pop_back();
