@@ -6,6 +6,7 @@
 #include "plan/request.hpp"
 
 #include <memory>
+#include <span>
 #include <string>
 
 namespace tutti {
@@ -27,7 +28,9 @@ class Backend {
   virtual std::shared_ptr<WorkState> start(const Request& request, const Call& call) = 0;
   /// Sends or receives one message; returns the sender's group rank for a receive.
   virtual int transfer(const Request& request, const Call& call) = 0;
-  virtual std::shared_ptr<WorkState> start_transfer(const Request& request, const Call& call) = 0;
+  /// Starts messages, in this order, and sets the handle of each.
+  virtual void start_transfers(std::span<const Message> messages,
+                               std::span<std::shared_ptr<WorkState>> works) = 0;
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include "engine/lane.hpp"
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -22,8 +23,9 @@ class NativeBackend final : public Backend {
   int transfer(const Request& request, const Call& call) override {
     return lane_->transfer(request, call);
   }
-  std::shared_ptr<WorkState> start_transfer(const Request& request, const Call& call) override {
-    return lane_->start_transfer(request, call);
+  void start_transfers(std::span<const Message> messages,
+                       std::span<std::shared_ptr<WorkState>> works) override {
+    lane_->start_transfers(messages, works);
   }
 
  private:

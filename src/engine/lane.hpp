@@ -26,6 +26,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -76,7 +77,9 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
 
   /// Sends or receives one message, blocking; returns the sender's group rank (receives).
   int transfer(const Request& request, const Call& call);
-  std::shared_ptr<WorkState> start_transfer(const Request& request, const Call& call);
+  /// Starts messages, at least one, in this order, and sets the handle of each.
+  void start_transfers(std::span<const Message> messages,
+                       std::span<std::shared_ptr<WorkState>> works);
   /// Messages of the library itself (monitored barrier), beside the user's tags. False: the
   /// deadline passed; throws if the group failed or the peer is gone.
   bool transfer_bytes(Op op, int peer, std::uint64_t tag, std::span<std::byte> bytes,
@@ -146,7 +149,10 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   template <class Done>
   bool drive_until(Done done, std::optional<Deadline> deadline);
 
-  void prepare(MessageItem& item, const Request& request, const Call& call, const Tensor& tensor);
+  void prepare(MessageItem& item, const Request& request, std::uint64_t fingerprint,
+               const Tensor& tensor);
+  std::shared_ptr<MessageWork> make_work(const Message& message);
+  bool end_at_once(MessageWork& work);
   void post(MessageItem& item);
   bool receive_early(MessageItem& item);
   void take_back(MessageItem& item);

@@ -45,7 +45,7 @@ int Lane::group_rank_of(int world_rank) const {
   return found == place_->members.end() ? -1 : static_cast<int>(found - place_->members.begin());
 }
 
-void Lane::prepare(MessageItem& item, const Request& request, const Call& call,
+void Lane::prepare(MessageItem& item, const Request& request, std::uint64_t fingerprint,
                    const Tensor& tensor) {
   item.op = request.op;
   item.tensor = &tensor;
@@ -63,13 +63,13 @@ void Lane::prepare(MessageItem& item, const Request& request, const Call& call,
     }
     item.send.peer = world;
     item.send.key = key;
-    item.send.stamp = call.fingerprint;
+    item.send.stamp = fingerprint;
     item.send.data = data;
     item.send.bytes = tensor.bytes();
   } else {
     item.recv.peer = world;
     item.recv.key = key;
-    item.recv.stamp = call.fingerprint;
+    item.recv.stamp = fingerprint;
     item.recv.data = data;
     item.recv.bytes = tensor.bytes();
   }
@@ -123,7 +123,7 @@ int Lane::transfer(const Request& request, const Call& call) {
   MessageItem item;
   const TakeBack guard(*this, item);
   item.sequence = next_message();
-  prepare(item, request, call, request.op == Op::send ? request.in[0] : request.out[0]);
+  prepare(item, request, call.fingerprint, request.op == Op::send ? request.in[0] : request.out[0]);
   if (!receive_early(item)) {
     post(item);
   }
@@ -134,31 +134,67 @@ int Lane::transfer(const Request& request, const Call& call) {
   return item.source;
 }
 
-std::shared_ptr<WorkState> Lane::start_transfer(const Request& request, const Call& call) {
-  const std::string_view op = spec(request.op).name;
-  refuse_if_failed(op);
+/// The handle of a message, ready to be posted.
+std::shared_ptr<MessageWork> Lane::make_work(const Message& message) {
+  const Request& request = message.request;
   const std::uint64_t sequence = next_message();
-  auto work = messages_pool_.get(*this, op, sequence);
+  auto work = messages_pool_.get(*this, spec(request.op).name, sequence);
   work->item.sequence = sequence;
   work->hold_output(request.op == Op::send ? request.in[0] : request.out[0]);
   work->item.work = work.get();
-  prepare(work->item, request, call, work->outputs()[0]);
-  post(work->item);
-  if (work->item.is_over()) {  // at once, as most small ones: nobody has to hear of it
-    conclude(work->item, work->item.state());
-    work->item.ended.store(true, std::memory_order_relaxed);
-    work->set_source(work->item.source);
-    work->end_unshared(work->item.failure);
-    return work;
+  prepare(work->item, request, message.fingerprint, work->outputs()[0]);
+  return work;
+}
+
+/// Of a message that is over as soon as it is posted, as most small ones are: nobody has to hear of
+/// it.
+bool Lane::end_at_once(MessageWork& work) {
+  MessageItem& item = work.item;
+  if (!item.is_over()) {
+    return false;
   }
-  enlist(work);
-  if (failed_.load(std::memory_order_acquire)) {
-    abort_with_group(work->item);  // the group may have failed before the message was listed
+  conclude(item, item.state());
+  item.ended.store(true, std::memory_order_relaxed);
+  work.set_source(item.source);
+  work.end_unshared(item.failure);
+  return true;
+}
+
+void Lane::start_transfers(std::span<const Message> messages,
+                           std::span<std::shared_ptr<WorkState>> works) {
+  refuse_if_failed(spec(messages.front().request.op).name);
+  // First whatever counts and locks, for all of them, then the messages themselves: a
+  // read-modify-write waits until all that was written before has reached its cache line, and the
+  // lines of a message come from another CPU.
+  std::ranges::transform(messages, works.begin(),
+                         [this](const Message& message) { return make_work(message); });
+  const auto item_of = [](const std::shared_ptr<WorkState>& work) -> MessageItem& {
+    return static_cast<MessageWork&>(*work).item;
+  };
+  try {
+    fabric_.transport().post(works.size(), [&](std::size_t i) -> Transport::AnyOp {
+      MessageItem& item = item_of(works[i]);
+      return item.op == Op::send ? Transport::AnyOp(&item.send) : Transport::AnyOp(&item.recv);
+    });
+  } catch (...) {
+    for (const auto& work : works) {
+      const TakeBack guard(*this, item_of(work));  // its memory goes with its handle
+    }
+    throw;
   }
-  if (!settle(work->item)) {
+  bool all_over = true;
+  for (const auto& work : works) {
+    if (!end_at_once(static_cast<MessageWork&>(*work))) {
+      enlist(std::static_pointer_cast<MessageWork>(work));
+      if (failed_.load(std::memory_order_acquire)) {
+        abort_with_group(item_of(work));  // the group may have failed before it was listed
+      }
+      all_over &= settle(item_of(work));
+    }
+  }
+  if (!all_over) {
     engine_.kick();
   }
-  return work;
 }
 
 /// Makes the message known to whoever looks after messages. Not before the transport has it: until

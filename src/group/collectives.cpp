@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 namespace tutti {
 namespace {
@@ -173,24 +174,21 @@ std::vector<Work> batch_isend_irecv(const Group& group, std::span<const P2POp> b
                     "least one transfer",
                     group.name(), group.rank()));
   }
-  struct Transfer {
-    Request request;
-    Call call;
-  };
-  std::vector<Transfer> transfers(batch.size());
-  Transfer* next = transfers.data();
+  std::vector<Message> messages;
+  messages.reserve(batch.size());
   for (const P2POp& op : batch) {
     Request request = message(op.kind == P2POp::Kind::isend ? Op::send : Op::recv, op.tensor,
                               op.peer, {.tag = op.tag, .timeout = options.timeout});
     request.allow_self = true;
-    group.state().validate_into(request, next->call);  // all of them, before any is started
-    next++->request = request;
+    messages.push_back(group.state().validated(request));  // all, before any is started
   }
   check_self_transfers(group, batch);
+  std::vector<std::shared_ptr<WorkState>> states(messages.size());
+  group.state().start_transfers(messages, states);
   std::vector<Work> works;
-  works.reserve(transfers.size());
-  for (const Transfer& transfer : transfers) {
-    works.emplace_back(group.state().start_transfer(transfer.request, transfer.call));
+  works.reserve(states.size());
+  for (auto& state : states) {
+    works.emplace_back(std::move(state));
   }
   return works;
 }

@@ -66,13 +66,21 @@ int GroupState::transfer(const Request& request) {
 }
 
 std::shared_ptr<WorkState> GroupState::transfer_async(const Request& request) {
-  Call call;
-  validate_into(request, call);
-  return start_transfer(request, call);
+  const Message message = validated(request);
+  std::shared_ptr<WorkState> work;
+  start_transfers({&message, 1}, {&work, 1});
+  return work;
 }
 
-std::shared_ptr<WorkState> GroupState::start_transfer(const Request& request, const Call& call) {
-  return backend_->start_transfer(request, call);
+Message GroupState::validated(const Request& request) const {
+  Call call;
+  validate_into(request, call);
+  return {.request = request, .fingerprint = call.fingerprint};
+}
+
+void GroupState::start_transfers(std::span<const Message> messages,
+                                 std::span<std::shared_ptr<WorkState>> works) {
+  backend_->start_transfers(messages, works);
 }
 
 }  // namespace tutti

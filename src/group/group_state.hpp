@@ -8,6 +8,7 @@
 #include <tutti/group.hpp>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,9 @@ class GroupState {
   int transfer(const Request& request);
   std::shared_ptr<WorkState> transfer_async(const Request& request);
   /// The two halves of it, for a batch: nothing is started unless all are valid.
-  void validate_into(const Request& request, Call& call) const;
-  std::shared_ptr<WorkState> start_transfer(const Request& request, const Call& call);
+  Message validated(const Request& request) const;
+  void start_transfers(std::span<const Message> messages,
+                       std::span<std::shared_ptr<WorkState>> works);
 
   const Facts& facts() const { return facts_; }
   bool is_member() const { return facts_.rank >= 0; }
@@ -52,6 +54,8 @@ class GroupState {
   void close() { closed_ = true; }
 
  private:
+  void validate_into(const Request& request, Call& call) const;
+
   ContextState& context_;
   Facts facts_;
   std::shared_ptr<Lane> lane_;

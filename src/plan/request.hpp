@@ -113,6 +113,12 @@ struct Call {
   std::uint64_t history = 0;
 };
 
+/// A point-to-point message of a valid request, with what validate() made of it.
+struct Message {
+  Request request{};
+  std::uint64_t fingerprint = 0;
+};
+
 /// What a group allows beyond the defaults.
 struct GroupRules {
   bool complex_product = false;

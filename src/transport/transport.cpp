@@ -12,6 +12,7 @@
 #include <tutti/options.hpp>
 
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 namespace tutti {
@@ -24,11 +25,18 @@ enum class Sleep : std::uint8_t {
   missed,  ///< nobody had, when an op of somebody else completed
 };
 
+void begin(SendOp& op) {
+  op.moved = 0;
+  op.state.store(TransferState::active, std::memory_order_relaxed);
+}
 void begin(RecvOp& op) {
   op.moved = 0;
   op.source = -1;
   op.state.store(TransferState::active, std::memory_order_relaxed);
 }
+
+void start(Channel& channel, SendOp& op, Events& events) { channel.send(op, events); }
+void start(Channel& channel, RecvOp& op, Events& events) { channel.recv(op, events); }
 
 }  // namespace
 
@@ -66,6 +74,14 @@ struct Transport::Internals {
       sockets.watch(target);
     }
     finish(events);
+  }
+  /// The channel's lock is held.
+  template <typename Op>
+  void post_to(Channel& target, Op& op, Events& events) {
+    begin(op);
+    events.own = &op;
+    start(target, op, events);
+    sockets.watch(target);
   }
   void recv_from_anyone(RecvOp& op, Events& events);
   void settle(const MessageKey& key, Events& events);
@@ -237,35 +253,60 @@ void Transport::add_link(int peer, std::unique_ptr<Link> link) {
 }
 
 void Transport::send(SendOp& op) {
-  op.moved = 0;
-  op.state.store(TransferState::active, std::memory_order_relaxed);
   Events events{.own = &op};
   if (op.peer == internals_->rank) {
+    begin(op);
     const std::scoped_lock lock(internals_->local.mutex());
     internals_->local.send(op, events);
   } else {
     Channel& channel = internals_->channel(op.peer);
     const std::scoped_lock lock(channel.mutex());
-    channel.send(op, events);
-    internals_->sockets.watch(channel);
+    internals_->post_to(channel, op, events);
   }
   internals_->finish(events);
 }
 
 void Transport::recv(RecvOp& op) {
-  begin(op);
   Events events{.own = &op};
   if (op.peer == kAnySource) {
+    begin(op);
     internals_->recv_from_anyone(op, events);
   } else if (op.peer == internals_->rank) {
+    begin(op);
     const std::scoped_lock lock(internals_->local.mutex());
     internals_->local.recv(op, events);
   } else {
     Channel& channel = internals_->channel(op.peer);
     const std::scoped_lock lock(channel.mutex());
-    channel.recv(op, events);
-    internals_->sockets.watch(channel);
+    internals_->post_to(channel, op, events);
   }
+  internals_->finish(events);
+}
+
+void Transport::post(std::size_t count, const std::function<AnyOp(std::size_t)>& op) {
+  Events events;
+  std::unique_lock<ShortLock> turn;  // of the channel of the ops before, if they had one
+  const auto post_one = [&](auto* one) {
+    if (one->peer == kAnySource || one->peer == internals_->rank) {
+      turn = {};
+      if constexpr (std::is_same_v<decltype(one), SendOp*>) {
+        send(*one);
+      } else {
+        recv(*one);
+      }
+      return;
+    }
+    Channel& channel = internals_->channel(one->peer);
+    if (turn.mutex() != &channel.mutex()) {
+      turn = {};  // one lock at a time
+      turn = std::unique_lock(channel.mutex());
+    }
+    internals_->post_to(channel, *one, events);
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    std::visit(post_one, op(i));
+  }
+  turn = {};
   internals_->finish(events);
 }
 

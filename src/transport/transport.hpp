@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace tutti {
@@ -89,6 +90,10 @@ class Transport {
 
   void send(SendOp& op);
   void recv(RecvOp& op);
+  /// send() or recv() for `op(0)` to `op(count - 1)`, in this order. Neighbours with one peer share
+  /// a turn at the lock of its channel.
+  using AnyOp = std::variant<SendOp*, RecvOp*>;
+  void post(std::size_t count, const std::function<AnyOp(std::size_t)>& op);
   /// For who looks again and again anyway: receives without posting, which costs nothing while
   /// nothing has come. Only from a peer that shares memory; from others, or when other messages and
   /// receives wait, the answer is `post`.
