@@ -171,8 +171,7 @@ void DirectRun::announce() {
 
 void DirectRun::leave() {
   if (plan_->protocol == Protocol::staged) {
-    state_->base +=
-        static_cast<std::uint32_t>(plan_->posts) * static_cast<std::uint32_t>(iterations_) + 1;
+    state_->base = end_epoch(*plan_, state_->base, iterations_);
     state_->cursor += static_cast<std::uint32_t>(segments_);
     team_->post(team_->own().progress, state_->base);
   }
@@ -203,10 +202,7 @@ bool DirectRun::run_step(const DirectStep& step) {
     case DirectStep::Kind::reuse:
       return reuse_slot();
     case DirectStep::Kind::publish:
-      team_->post(team_->own().progress, state_->base +
-                                             static_cast<std::uint32_t>(plan_->posts) *
-                                                 static_cast<std::uint32_t>(iteration_) +
-                                             step.post);
+      team_->post(team_->own().progress, post_epoch(*plan_, state_->base, iteration_, step.post));
       return true;
     case DirectStep::Kind::wait:
       return wait_peers(step);
@@ -260,10 +256,7 @@ bool DirectRun::await_post(const DirectStep& step, int seat) {
     return true;
   }
   const std::size_t iteration = segment_of(step) + step.posted_lag;
-  return passed(
-      seat, state_->base +
-                static_cast<std::uint32_t>(plan_->posts) * static_cast<std::uint32_t>(iteration) +
-                step.post);
+  return passed(seat, post_epoch(*plan_, state_->base, iteration, step.post));
 }
 
 int DirectRun::peer_count(const DirectStep& step) const {
@@ -285,10 +278,7 @@ bool DirectRun::reuse_slot() {
     }
   }
   peer_ = 0;
-  const std::size_t next = iteration_ + static_cast<std::size_t>(plan_->lag) + 1;
-  use = {.progress = state_->base +
-                     static_cast<std::uint32_t>(plan_->posts) * static_cast<std::uint32_t>(next) +
-                     1,
+  use = {.progress = left_epoch(*plan_, state_->base, iteration_),
          .reader = plan_->readers == DirectStep::Peers::root ? plan_->root : SlotUse::kEveryone};
   return true;
 }

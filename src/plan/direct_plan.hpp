@@ -83,6 +83,24 @@ struct DirectPlan {
   DirectStep::Peers readers = DirectStep::Peers::others;
 };
 
+/// The epoch of post number `post` of `iteration` in a call that began at `base`.
+constexpr std::uint32_t post_epoch(const DirectPlan& plan, std::uint32_t base,
+                                   std::size_t iteration, std::uint32_t post) {
+  return base + static_cast<std::uint32_t>(plan.posts) * static_cast<std::uint32_t>(iteration) +
+         post;
+}
+/// What proves that a reader has left the slot written in `iteration`: its first post after the
+/// iteration in which it read there, or after the call.
+constexpr std::uint32_t left_epoch(const DirectPlan& plan, std::uint32_t base,
+                                   std::size_t iteration) {
+  return post_epoch(plan, base, iteration + static_cast<std::size_t>(plan.lag) + 1, 1);
+}
+/// The last post of a call of so many iterations, where the next one begins.
+constexpr std::uint32_t end_epoch(const DirectPlan& plan, std::uint32_t base,
+                                  std::size_t iterations) {
+  return post_epoch(plan, base, iterations, 1);
+}
+
 /// The plan of `op` for `me` under `protocol`; `lookahead` (staged): how many segments the copies
 /// into the slots run ahead of the rest.
 DirectPlan direct_plan(Op op, Protocol protocol, Seat me, int root, int lookahead);
