@@ -72,10 +72,10 @@ void Lane::sleep(const CollectiveItem& item) {
   const bool messages = message_count_.load(std::memory_order_relaxed) != 0;
   if (obstacle.line && !messages) {
     Epoch& epoch = *obstacle.blocked.epoch;
-    place_->team->register_futex(epoch);
-    const std::uint32_t seen = epoch.value.load(std::memory_order_seq_cst);
-    if (!reached(seen, obstacle.blocked.target)) {
-      futex_sleep(epoch, seen, limit);
+    const std::uint32_t registration = place_->team->register_futex(epoch);
+    // seq_cst: not before the registration, which a post that comes later then sees.
+    if (!reached(epoch.value.load(std::memory_order_seq_cst), obstacle.blocked.target)) {
+      futex_sleep(epoch, registration, limit);
     }
     return;
   }

@@ -11,27 +11,31 @@
 namespace tutti {
 
 void wake_sleepers(Epoch& line, Waker& waker) {
-  // seq_cst: a sleeper that registers after this exchange looks at the value after our store of it.
-  const std::uint32_t bits = line.sleepers.exchange(0, std::memory_order_seq_cst);
-  if ((bits & kFutexSleeper) != 0) {
-    ::syscall(SYS_futex, &line.value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  std::uint32_t bits = line.sleepers.load(std::memory_order_relaxed);
+  // seq_cst: a sleeper that registers after this looks at the value after our store of it.
+  while (!line.sleepers.compare_exchange_weak(bits, without_registrations(bits),
+                                              std::memory_order_seq_cst)) {
   }
-  if ((bits & ~kFutexSleeper) != 0) {
-    waker.ring(bits & ~kFutexSleeper);
+  if ((bits & kFutexSleeper) != 0) {
+    ::syscall(SYS_futex, &line.sleepers, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+  if ((bits & (kTaking - 1)) != 0) {
+    waker.ring(bits & (kTaking - 1));
   }
 }
 
-void register_sleeper(Epoch& line, std::uint32_t bit, PublishMode mode) {
-  line.sleepers.fetch_or(bit, std::memory_order_seq_cst);
+std::uint32_t register_sleeper(Epoch& line, std::uint32_t bit, PublishMode mode) {
+  const std::uint32_t before = line.sleepers.fetch_or(bit, std::memory_order_seq_cst);
   if (kAsymmetricAllowed && mode == PublishMode::asymmetric) {
     ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
   }
+  return before | bit;
 }
 
-void futex_sleep(Epoch& line, std::uint32_t seen, std::chrono::nanoseconds limit) {
+void futex_sleep(Epoch& line, std::uint32_t registration, std::chrono::nanoseconds limit) {
   constexpr long kSecond = 1'000'000'000;
   timespec time{.tv_sec = limit.count() / kSecond, .tv_nsec = limit.count() % kSecond};
-  ::syscall(SYS_futex, &line.value, FUTEX_WAIT, seen, &time, nullptr, 0);
+  ::syscall(SYS_futex, &line.sleepers, FUTEX_WAIT, registration, &time, nullptr, 0);
 }
 
 bool register_for_membarrier() {

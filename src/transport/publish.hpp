@@ -4,7 +4,8 @@
 // An Epoch lives in shared memory. Its value only grows (modulo 2^32). The owner posts; others
 // wait.
 //   post(v):   value = v (release); if somebody registered in `sleepers`, wake them.
-//   sleep:     register in `sleepers`; full barrier; look at the value once more; sleep.
+//   sleep:     register in `sleepers`; full barrier; look at the value once more; sleep, unless the
+//              registration has been taken meanwhile.
 // The store of `value` and the load of `sleepers` by the poster must not be swapped against the
 // sleeper's two steps, or a wake-up is lost. Two ways to forbid that:
 //   exchange:   the poster's store is a read-modify-write (sequentially consistent): about 60 ns
@@ -40,10 +41,19 @@ inline bool reached(const Epoch& line, std::uint32_t target) {
   return reached(line.value.load(std::memory_order_acquire), target);
 }
 
-/// Bits of Epoch::sleepers. Bit 31: someone sleeps on the line's futex. Bits 0..30: the rank with
-/// this seat (modulo 31) sleeps on its bell, an eventfd.
+/// Bits of Epoch::sleepers. Bit 31: someone sleeps on the line's futex. Bits 0..15: the rank with
+/// this seat (modulo 16) sleeps on its bell, an eventfd. Between them: how often registrations were
+/// taken (modulo 2^15). The post before the awaited one may take a registration and find nobody
+/// asleep yet; then this number tells the sleeper that no later post would find it.
+inline constexpr int kBells = 16;
 inline constexpr std::uint32_t kFutexSleeper = std::uint32_t{1} << 31;
-constexpr std::uint32_t bell_bit(int seat) { return std::uint32_t{1} << (seat % 31); }
+inline constexpr std::uint32_t kTaking = std::uint32_t{1} << kBells;
+inline constexpr std::uint32_t kRegistrations = kFutexSleeper | (kTaking - 1);
+constexpr std::uint32_t bell_bit(int seat) { return std::uint32_t{1} << (seat % kBells); }
+/// `sleepers` without the registrations, taken once more.
+constexpr std::uint32_t without_registrations(std::uint32_t sleepers) {
+  return ((sleepers & ~kRegistrations) + kTaking) & ~kRegistrations;
+}
 
 enum class PublishMode : std::uint8_t { exchange, asymmetric };
 
@@ -54,7 +64,7 @@ class Waker {
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
   virtual ~Waker() = default;
-  /// Rings the bell of every seat named in `bits` (bit 31 is already dealt with).
+  /// Rings the bell of every seat named in `bits`.
   virtual void ring(std::uint32_t bits) = 0;
 };
 
@@ -82,17 +92,18 @@ inline void post(Epoch& line, std::uint32_t value, PublishMode mode, Waker& wake
   } else {
     line.value.exchange(value, std::memory_order_seq_cst);
   }
-  if (line.sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
+  if ((line.sleepers.load(std::memory_order_seq_cst) & kRegistrations) != 0) [[unlikely]] {
     wake_sleepers(line, waker);
   }
 }
 
-/// Announces a sleeper: afterwards the value must be looked at once more before sleeping.
-void register_sleeper(Epoch& line, std::uint32_t bit, PublishMode mode);
+/// Announces a sleeper: afterwards the value must be looked at once more before sleeping. Returns
+/// `sleepers` with the registration.
+std::uint32_t register_sleeper(Epoch& line, std::uint32_t bit, PublishMode mode);
 
-/// Sleeps on the futex of `line` while its value is `seen`, at most `limit`. The caller has
-/// registered kFutexSleeper and looked again.
-void futex_sleep(Epoch& line, std::uint32_t seen, std::chrono::nanoseconds limit);
+/// Sleeps on the futex of `line` until a post takes `registration`, at most `limit`. The caller has
+/// registered kFutexSleeper, which gave that number, and looked again.
+void futex_sleep(Epoch& line, std::uint32_t registration, std::chrono::nanoseconds limit);
 
 /// Registers this process for membarrier; false where the kernel or a sandbox refuses.
 bool register_for_membarrier();

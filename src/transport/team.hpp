@@ -90,7 +90,9 @@ class Team {
   void post(Epoch& line, std::uint32_t value) { tutti::post(line, value, mode_, waker_); }
   /// Registers this rank's bell (or a futex sleeper) in a line of the team.
   void register_bell(Epoch& line) const { register_sleeper(line, bell_bit(seat_.rank), mode_); }
-  void register_futex(Epoch& line) const { register_sleeper(line, kFutexSleeper, mode_); }
+  std::uint32_t register_futex(Epoch& line) const {
+    return register_sleeper(line, kFutexSleeper, mode_);
+  }
 
  private:
   class TeamWaker final : public Waker {
