@@ -28,15 +28,16 @@ constexpr Duration kEagerWait = std::chrono::microseconds(30);
 
 TimePoint clock_now() { return std::chrono::steady_clock::now(); }
 
-/// As recv on a blocking socket.
+/// As recv on a blocking socket. Yields before the first look: a reply is never there at once, and
+/// where clients share a CPU each of them finds its own when its turn comes round.
 ssize_t receive_eagerly(int fd, std::span<char> target) {
   const TimePoint until = clock_now() + kEagerWait;
   do {
+    ::sched_yield();
     const ssize_t got = ::recv(fd, target.data(), target.size(), MSG_DONTWAIT);
     if (got >= 0 || errno != EAGAIN) {
       return got;
     }
-    ::sched_yield();
   } while (clock_now() < until);
   return ::recv(fd, target.data(), target.size(), 0);
 }

@@ -253,9 +253,9 @@ bool Connector::read_hello(int expected, int socket, Hello& hello) {
   try {
     auto segment = std::make_unique<Segment>(Segment::map(std::move(fds[0])));
     SegmentMark mark;
-    std::memcpy(&mark, segment->base(), sizeof mark);
+    const bool shown = segment->read(0, std::as_writable_bytes(std::span(&mark, 1)));
     const std::string_view theirs(mark.token.data(), mark.token.size());
-    if (mark.magic != kMarkMagic || mark.rank != hello.rank ||
+    if (!shown || mark.magic != kMarkMagic || mark.rank != hello.rank ||
         theirs != cards_[static_cast<std::size_t>(hello.rank)].token) {
       entry.reason = "the peer's segment does not show its mark";
       return false;

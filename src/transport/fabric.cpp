@@ -16,9 +16,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <new>
+#include <span>
 
 namespace tutti {
 namespace {
@@ -47,6 +51,18 @@ std::size_t first_bytes(int world_size) {
   return Segment::whole_pages(1) + peers * kRingBytesPerPeer +
          Segment::whole_pages(sizeof(TeamArea));
 }
+
+/// Of the ring that a peer announced at `offset`; 0 if there is none. Read through the file: the
+/// page, and the tables that map it, are made when the first message comes.
+std::uint32_t announced_capacity(const Segment& segment, std::size_t offset, std::size_t bytes) {
+  std::array<std::uint32_t, 2> shown{};  // magic, capacity
+  const bool sound =
+      offset <= limits::kSegmentReserveBytes - bytes && offset % alignof(ShmRing) == 0 &&
+      segment.read(offset + offsetof(ShmRing, magic), std::as_writable_bytes(std::span(shown))) &&
+      ShmRing::is_sound(shown[0], shown[1], bytes);
+  return sound ? shown[1] : 0;
+}
+static_assert(offsetof(ShmRing, capacity) == offsetof(ShmRing, magic) + sizeof(std::uint32_t));
 
 void watch(int epoll, int fd, std::uint32_t events) {
   epoll_event event{};
@@ -113,14 +129,14 @@ std::unique_ptr<Link> Fabric::make_shm_link(int peer, const FabricPeer& made) {
   mine.link_bell.fabric = this;
   mine.link_bell.peer = peer;
   const std::size_t footprint = ShmRing::footprint(limits::kMessageRingBytes);
-  ShmRing* in = made.ring_from_peer > limits::kSegmentReserveBytes - footprint
-                    ? nullptr
-                    : ShmRing::find(mine.segment->base() + made.ring_from_peer, footprint);
-  if (in == nullptr) {
+  const std::uint32_t capacity = announced_capacity(*mine.segment, made.ring_from_peer, footprint);
+  if (capacity == 0) {
     throw Internal(fmt::format("rank {} announced no usable message ring", peer));
   }
+  std::byte* const in = mine.segment->base() + made.ring_from_peer;
   return std::make_unique<ShmLink>(
-      ShmLink::Options{.in = in,
+      ShmLink::Options{.in = std::launder(reinterpret_cast<ShmRing*>(in)),
+                       .in_capacity = capacity,
                        .out = ShmRing::find(segment_.base() + made.ring_to_peer, footprint),
                        .mode = publish_mode_,
                        .waker = &mine.link_bell,

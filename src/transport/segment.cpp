@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -157,6 +158,11 @@ void Segment::release(std::size_t offset, std::size_t bytes) {
       free_.erase(it);
     }
   }
+}
+
+bool Segment::read(std::size_t offset, std::span<std::byte> target) const {
+  const ssize_t got = ::pread(fd_.get(), target.data(), target.size(), static_cast<off_t>(offset));
+  return got == static_cast<ssize_t>(target.size());
 }
 
 std::size_t Segment::resident() const {

@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace tutti {
@@ -33,6 +34,9 @@ class Segment {
 
   std::byte* base() const { return base_; }
   int fd() const { return fd_.get(); }
+  /// Copies what the file holds from `offset` on, without touching the mapping: a first touch makes
+  /// page tables, and an empty file cannot be touched at all. False if it holds less.
+  bool read(std::size_t offset, std::span<std::byte> target) const;
   /// Why no peer can map this memory; empty if they can.
   const std::string& why_private() const { return why_private_; }
 

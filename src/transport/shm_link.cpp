@@ -61,15 +61,16 @@ ShmRing* ShmRing::find(void* at, std::size_t available) {
     return nullptr;
   }
   auto* ring = std::launder(static_cast<ShmRing*>(at));
-  const std::uint32_t capacity = ring->capacity;
-  const bool sound =
-      ring->magic == kMagic && is_capacity(capacity) && capacity <= available - sizeof(ShmRing);
-  return sound ? ring : nullptr;
+  return is_sound(ring->magic, ring->capacity, available) ? ring : nullptr;
+}
+
+bool ShmRing::is_sound(std::uint32_t magic, std::uint32_t capacity, std::size_t available) {
+  return magic == kMagic && is_capacity(capacity) && capacity <= available - sizeof(ShmRing);
 }
 
 ShmLink::ShmLink(const Options& options)
     : options_(options),
-      in_mask_(options.in->capacity - 1),
+      in_mask_(options.in_capacity - 1),
       out_mask_(options.out->capacity - 1),
       tag_lines_((out_mask_ + std::size_t{1}) / kLineBytes, false) {
   ensure(is_capacity(in_mask_ + std::size_t{1}) && is_capacity(out_mask_ + std::size_t{1}),

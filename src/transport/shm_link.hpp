@@ -40,14 +40,18 @@ struct ShmRing {
   /// The ring that a peer made at `at`, where `available` bytes are mapped; null if there is none.
   static ShmRing* find(void* at, std::size_t available);
 
+  /// Whether these are the last two members of a ring that fits into `available` bytes.
+  static bool is_sound(std::uint32_t magic, std::uint32_t capacity, std::size_t available);
+
   std::byte* bytes() { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
 class ShmLink final : public Link {
  public:
   struct Options {
-    ShmRing* in = nullptr;   ///< this rank consumes; outlives the link
-    ShmRing* out = nullptr;  ///< this rank produces; outlives the link
+    ShmRing* in = nullptr;          ///< this rank consumes; outlives the link
+    std::uint32_t in_capacity = 0;  ///< of `in`, as it was found; it is not touched before its use
+    ShmRing* out = nullptr;         ///< this rank produces; outlives the link
     PublishMode mode = PublishMode::exchange;
     Waker* waker = nullptr;      ///< rings the peer's bell; outlives the link
     std::uint32_t bell_bit = 1;  ///< what the peer's waker is given to ring this rank's bell

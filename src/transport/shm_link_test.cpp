@@ -55,12 +55,18 @@ class Rings {
   Rings& operator=(const Rings&) = delete;
 
   std::unique_ptr<ShmLink> first(PublishMode mode = PublishMode::exchange) {
-    return std::make_unique<ShmLink>(
-        ShmLink::Options{.in = back_, .out = forth_, .mode = mode, .waker = &to_second});
+    return std::make_unique<ShmLink>(ShmLink::Options{.in = back_,
+                                                      .in_capacity = back_->capacity,
+                                                      .out = forth_,
+                                                      .mode = mode,
+                                                      .waker = &to_second});
   }
   std::unique_ptr<ShmLink> second(PublishMode mode = PublishMode::exchange) {
-    return std::make_unique<ShmLink>(
-        ShmLink::Options{.in = forth_, .out = back_, .mode = mode, .waker = &to_first});
+    return std::make_unique<ShmLink>(ShmLink::Options{.in = forth_,
+                                                      .in_capacity = forth_->capacity,
+                                                      .out = back_,
+                                                      .mode = mode,
+                                                      .waker = &to_first});
   }
   ShmRing& forth() { return *forth_; }
   ShmRing& back() { return *back_; }
