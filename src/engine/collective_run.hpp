@@ -60,6 +60,9 @@ class CollectiveRun {
   /// Group ranks that have not come yet, as far as this rank can tell.
   std::vector<int> missing() const;
   void cancel();
+  /// Bytes of memory for what arrives and is combined, and back with it: not while one runs.
+  std::size_t capacity() const { return message_.capacity(); }
+  void release_memory() { message_.release_memory(); }
   std::string progress() const;  ///< "4096 of 65536 bytes done"
 
  private:

@@ -11,6 +11,25 @@
 
 namespace tutti {
 
+namespace {
+
+/// Memory for copies that a state may keep for its next call.
+constexpr std::size_t kKeptCopyBytes = std::size_t{64} << 10;
+
+}  // namespace
+
+void CollectiveItem::reset() {
+  work = nullptr;
+  ended.store(false, std::memory_order_relaxed);
+}
+
+void CollectiveItem::let_go() {
+  staging.let_go(kKeptCopyBytes);
+  if (run.capacity() > kKeptCopyBytes) {
+    run.release_memory();
+  }
+}
+
 Lane::Lane(Engine& engine, std::unique_ptr<Place> place, LaneOptions options)
     : engine_(engine),
       fabric_(engine.fabric()),
@@ -96,42 +115,39 @@ void Lane::run(const Request& request, const Call& call) {
     }
     leave_seat();
   }
-  auto item = std::make_shared<CollectiveItem>();
+  const auto work = collectives_pool_.get(*this, spec(request.op).name);
+  CollectiveItem& item = work->item;
   {
     const std::scoped_lock lock(queue_mutex_);
-    item->call = call;
-    begin(*item, request);
-    queue_.push_back(item);
-    queued_.fetch_add(1, std::memory_order_release);
+    item.call = call;
+    begin(item, request);
+    push_back(work);
   }
-  drive_until([&] { return item->ended.load(std::memory_order_acquire); }, std::nullopt);
-  if (item->failure) {
-    raise(*item->failure);
+  drive_until([&] { return item.ended.load(std::memory_order_acquire); }, std::nullopt);
+  if (item.failure) {
+    raise(*item.failure);
   }
 }
 
 std::shared_ptr<WorkState> Lane::start(const Request& request, const Call& call) {
   const std::string_view op = spec(request.op).name;
   refuse_if_failed(op);
-  auto item = std::make_shared<CollectiveItem>();
-  std::shared_ptr<WorkState> work;
+  auto work = collectives_pool_.get(*this, op);
+  CollectiveItem& item = work->item;
+  const bool in_place = request.in.data() == request.out.data();
+  work->hold(in_place ? std::span<const Tensor>{} : request.in, request.out);
   {
     const std::scoped_lock lock(queue_mutex_);
-    item->call = call;
-    begin(*item, request);
-    work = std::make_shared<WorkState>(shared_from_this(), std::string(op), item->sequence);
-    const bool in_place = request.in.data() == request.out.data();
-    work->hold(in_place ? std::vector<Tensor>{}
-                        : std::vector<Tensor>(request.in.begin(), request.in.end()),
-               {request.out.begin(), request.out.end()});
+    item.call = call;
+    begin(item, request);
+    work->set_sequence(item.sequence);
     // The request may point to the caller's stack: from here on it points into the Work.
-    item->request.out = work->outputs();
-    item->request.in = in_place ? item->request.out : std::span<const Tensor>(work->inputs());
-    item->request.in_rows = {};
-    item->request.out_rows = {};
-    item->work = work;
-    queue_.push_back(item);
-    queued_.fetch_add(1, std::memory_order_seq_cst);
+    item.request.out = work->outputs();
+    item.request.in = in_place ? item.request.out : std::span<const Tensor>(work->inputs());
+    item.request.in_rows = {};
+    item.request.out_rows = {};
+    item.work = work.get();
+    push_back(work);
     visits_.fetch_add(1, std::memory_order_relaxed);
   }
   // A first push in the caller's thread: often enough to complete a small operation.
@@ -150,9 +166,18 @@ void Lane::leave_seat() {
   }
 }
 
+/// The lock of the queue is held.
+void Lane::push_back(const std::shared_ptr<CollectiveWork>& work) {
+  std::shared_ptr<CollectiveItem> item(work, &work->item);
+  CollectiveItem* const added = item.get();
+  (front_ ? back_->behind : front_) = std::move(item);
+  back_ = added;
+  queued_.fetch_add(1, std::memory_order_seq_cst);
+}
+
 CollectiveItem* Lane::front() {
   const std::scoped_lock lock(queue_mutex_);
-  return queue_.empty() ? nullptr : queue_.front().get();
+  return front_.get();
 }
 
 /// Takes the front, which has ended, from the queue. Its Work ends once the seat is left: see
@@ -161,8 +186,8 @@ std::shared_ptr<CollectiveItem> Lane::pop_front() {
   std::shared_ptr<CollectiveItem> item;
   {
     const std::scoped_lock lock(queue_mutex_);
-    item = std::move(queue_.front());
-    queue_.pop_front();
+    item = std::move(front_);
+    front_ = std::move(item->behind);
     queued_.fetch_sub(1, std::memory_order_release);
   }
   item->ended.store(true, std::memory_order_release);
@@ -171,7 +196,7 @@ std::shared_ptr<CollectiveItem> Lane::pop_front() {
 
 /// Tells who waits. Not in the driver's seat: callbacks may use the group.
 void Lane::end(const CollectiveItem& item) {
-  if (item.work) {
+  if (item.work != nullptr) {
     item.work->end(item.failure);
   }
   if (waiters_.load(std::memory_order_seq_cst) != 0) {

@@ -9,10 +9,9 @@
 // await().
 #pragma once
 
-#include "engine/collective_run.hpp"
+#include "engine/collective_item.hpp"
 #include "engine/message_item.hpp"
 #include "engine/repeat.hpp"
-#include "engine/staging.hpp"
 #include "engine/work.hpp"
 #include "engine/work_pool.hpp"
 #include "plan/request.hpp"
@@ -22,7 +21,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -39,25 +37,6 @@ struct LaneOptions {
   std::chrono::milliseconds timeout{};
   bool deterministic = false;
   std::string algorithm{};  ///< forced wherever it fits; empty: automatic
-};
-
-/// One queued or running collective. For a blocking call on a quiet lane there is one that is
-/// reused.
-struct CollectiveItem {
-  Request request{};
-  Call call{};
-  Staging staging{};
-  CollectiveRun run{};
-  std::uint64_t sequence = 0;
-  Duration timeout{};
-  std::optional<Deadline> deadline{};  ///< set at the first slow look
-  TimePoint waiting_since{};
-  Duration next_report{};
-  Duration next_probe{};
-  std::optional<Failure> failure{};
-  bool started = false;
-  std::shared_ptr<WorkState> work{};  ///< null for a blocking call
-  std::atomic<bool> ended{false};     ///< blocking calls that had to queue
 };
 
 class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> {
@@ -143,6 +122,7 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   void run_to_end(CollectiveItem& item);
   void run_queued(CollectiveItem& item);
   std::shared_ptr<CollectiveItem> advance_front();
+  void push_back(const std::shared_ptr<CollectiveWork>& work);
   CollectiveItem* front();
   std::shared_ptr<CollectiveItem> pop_front();
   void end(const CollectiveItem& item);
@@ -222,7 +202,9 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   CollectiveItem quiet_item_{};  // driver only
   Repeat last_quiet_{};          // driver only: the call in quiet_item_
   std::mutex queue_mutex_;
-  std::deque<std::shared_ptr<CollectiveItem>> queue_{};
+  WorkPool<CollectiveWork> collectives_pool_{};
+  std::shared_ptr<CollectiveItem> front_{};  // of the queue, each item with the one behind it
+  CollectiveItem* back_ = nullptr;
   std::atomic<std::size_t> queued_{0};
   std::mutex handover_mutex_;
   std::condition_variable handover_;
@@ -231,7 +213,7 @@ class Lane final : public WorkDriver, public std::enable_shared_from_this<Lane> 
   std::atomic<std::uint32_t> visits_{0};  ///< of threads that started or awaited work
   std::uint32_t visits_seen_ = 0;         ///< by the background thread
 
-  WorkPool messages_pool_{};
+  WorkPool<MessageWork> messages_pool_{};
   mutable ShortLock messages_mutex_;  // the list, and who settles what is in it
   std::vector<std::shared_ptr<MessageWork>> messages_{};
   std::atomic<std::size_t> message_count_{0};

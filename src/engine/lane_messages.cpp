@@ -25,10 +25,13 @@ std::string_view op_name(const MessageItem& item) { return spec(item.op).name; }
 
 }  // namespace
 
-void MessageItem::reset() {
+void MessageItem::let_go() {
   if (staging.capacity() > kKeptStagingBytes) {
-    staging = Scratch();
+    staging.release();
   }
+}
+
+void MessageItem::reset() {
   // The transport's part; nobody else knows the item now.
   send.state.store(TransferState::idle, std::memory_order_relaxed);
   recv.state.store(TransferState::idle, std::memory_order_relaxed);
@@ -137,10 +140,10 @@ int Lane::transfer(const Request& request, const Call& call) {
 /// The handle of a message, ready to be posted.
 std::shared_ptr<MessageWork> Lane::make_work(const Message& message) {
   const Request& request = message.request;
-  const std::uint64_t sequence = next_message();
-  auto work = messages_pool_.get(*this, spec(request.op).name, sequence);
-  work->item.sequence = sequence;
-  work->hold_output(request.op == Op::send ? request.in[0] : request.out[0]);
+  auto work = messages_pool_.get(*this, spec(request.op).name);
+  work->item.sequence = next_message();
+  work->set_sequence(work->item.sequence);
+  work->hold({}, (request.op == Op::send ? request.in : request.out).first(1));
   work->item.work = work.get();
   prepare(work->item, request, message.fingerprint, work->outputs()[0]);
   return work;

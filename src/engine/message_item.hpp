@@ -51,6 +51,8 @@ struct MessageItem {
   }
   /// Of a state that is used again: back to what it was when it was made. prepare() sets the rest.
   void reset();
+  /// Gives large memory back: nobody knows when the state will be used again.
+  void let_go();
 };
 
 /// An asynchronous message.

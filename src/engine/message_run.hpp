@@ -54,6 +54,14 @@ class MessageRun {
   std::vector<int> waiting_for() const;
   std::size_t bytes_done() const { return bytes_done_; }
   std::size_t bytes_total() const { return bytes_total_; }
+  std::size_t capacity() const {
+    return acc_memory_.capacity() + hold_memory_.capacity() + incoming_memory_.capacity();
+  }
+  void release_memory() {
+    acc_memory_.release();
+    hold_memory_.release();
+    incoming_memory_.release();
+  }
 
  private:
   struct Stretch {

@@ -20,6 +20,10 @@ class Scratch {
     return memory_.get();
   }
   std::size_t capacity() const { return capacity_; }
+  void release() {
+    memory_.reset();
+    capacity_ = 0;
+  }
 
  private:
   struct Free {

@@ -19,6 +19,15 @@ class Staging {
   void scale(Call& call);
   /// Copies what was received to the caller's tensors.
   void finish();
+  std::size_t capacity() const { return memory_.capacity() + scaled_.capacity(); }
+  /// Forgets the caller's tensors, and gives memory of more than `kept_bytes` back.
+  void let_go(std::size_t kept_bytes) {
+    back_.clear();
+    if (capacity() > kept_bytes) {
+      memory_.release();
+      scaled_.release();
+    }
+  }
   bool used() const { return !back_.empty() || packed_; }
 
  private:

@@ -12,6 +12,15 @@
 #include <utility>
 
 namespace tutti {
+namespace {
+
+/// In place of tensors that are let go of: copied, not moved, so that the shapes keep their memory.
+void empty(std::vector<Tensor>& tensors) {
+  static const Tensor kNone;
+  std::ranges::fill(tensors, kNone);
+}
+
+}  // namespace
 
 void WorkState::end(std::optional<Failure> failure) {
   std::vector<std::function<void()>> callbacks;
@@ -19,7 +28,7 @@ void WorkState::end(std::optional<Failure> failure) {
     const std::scoped_lock lock(mutex_);
     ensure(!ended(), "an operation ends once");
     failure_ = std::move(failure);
-    inputs_.clear();
+    empty(inputs_);
     status_.store(failure_ ? Status::failed : Status::succeeded, std::memory_order_release);
     callbacks.swap(callbacks_);
   }
@@ -28,19 +37,18 @@ void WorkState::end(std::optional<Failure> failure) {
   }
 }
 
-void WorkState::renew(WorkDriver& driver, std::string_view op, std::uint64_t sequence) {
+void WorkState::renew(WorkDriver& driver, std::string_view op) {
   driver_ = &driver;
   op_ = op;
-  sequence_ = sequence;
+  sequence_ = 0;
   status_.store(Status::pending, std::memory_order_relaxed);
   source_ = -1;
 }
 
 void WorkState::let_go() {
-  static const Tensor kNone;
   failure_.reset();
-  inputs_.clear();
-  std::ranges::fill(outputs_, kNone);  // copied, not moved: the shapes keep their memory
+  empty(inputs_);
+  empty(outputs_);
   callbacks_.clear();
 }
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,19 +67,16 @@ class WorkState {
   void then(std::function<void()> callback);
 
   // For states that are used again (WorkPool). Memory of the parts is kept.
-  void renew(WorkDriver& driver, std::string_view op, std::uint64_t sequence);
+  void renew(WorkDriver& driver, std::string_view op);
   /// Lets go of everything that belongs to the caller.
   void let_go();
 
   // Filled by the lane before the state is shared, and by whoever completes it before end().
-  void hold(std::vector<Tensor> inputs, std::vector<Tensor> outputs) {
-    inputs_ = std::move(inputs);
-    outputs_ = std::move(outputs);
+  void hold(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+    inputs_.assign(inputs.begin(), inputs.end());
+    outputs_.assign(outputs.begin(), outputs.end());
   }
-  void hold_output(const Tensor& output) {
-    outputs_.resize(1);
-    outputs_[0] = output;
-  }
+  void set_sequence(std::uint64_t sequence) { sequence_ = sequence; }
   const std::vector<Tensor>& inputs() const { return inputs_; }
   void set_source(int source) { source_ = source; }
 

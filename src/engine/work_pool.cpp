@@ -5,23 +5,29 @@
 
 namespace tutti {
 
-struct WorkPool::Node {
+template <class W>
+struct WorkPool<W>::Node {
   static constexpr std::size_t kControlBytes = 64;
-  MessageWork work{};
+  W work{};
   WorkPool* pool = nullptr;
   Node* next = nullptr;
   alignas(std::max_align_t) std::byte control[kControlBytes];  // of the std::shared_ptr
 };
 
 /// The last handle is gone: what belongs to the caller is released at once.
-struct WorkPool::LetGo {
-  void operator()(MessageWork* work) const { work->let_go(); }
+template <class W>
+struct WorkPool<W>::LetGo {
+  void operator()(W* work) const {
+    work->item.let_go();
+    work->let_go();
+  }
 };
 
 /// Places the bookkeeping in the node. Giving that memory back is the very last use of a state, and
 /// so the moment to put it into the pool.
+template <class W>
 template <class T>
-struct WorkPool::InNode {
+struct WorkPool<W>::InNode {
   using value_type = T;
   explicit InNode(Node& owner) : node(&owner) {}
   template <class U>
@@ -38,14 +44,16 @@ struct WorkPool::InNode {
   Node* node;
 };
 
-WorkPool::~WorkPool() {
+template <class W>
+WorkPool<W>::~WorkPool() {
   while (Node* node = free_) {
     free_ = node->next;
     delete node;
   }
 }
 
-WorkPool::Node* WorkPool::take(WorkDriver& driver) {
+template <class W>
+typename WorkPool<W>::Node* WorkPool<W>::take(WorkDriver& driver) {
   const std::scoped_lock lock(mutex_);
   if (out_++ == 0) {
     driver_ = driver.self();
@@ -58,7 +66,8 @@ WorkPool::Node* WorkPool::take(WorkDriver& driver) {
   return node;
 }
 
-void WorkPool::put(Node& node) {
+template <class W>
+void WorkPool<W>::put(Node& node) {
   std::unique_ptr<Node> surplus;
   std::shared_ptr<WorkDriver> last;  // the pool may go with it: destroyed after the lock
   const std::scoped_lock lock(mutex_);
@@ -74,8 +83,8 @@ void WorkPool::put(Node& node) {
   }
 }
 
-std::shared_ptr<MessageWork> WorkPool::get(WorkDriver& driver, std::string_view op,
-                                           std::uint64_t sequence) {
+template <class W>
+std::shared_ptr<W> WorkPool<W>::get(WorkDriver& driver, std::string_view op) {
   Node* node = take(driver);
   if (node == nullptr) {
     node = new Node;
@@ -83,13 +92,17 @@ std::shared_ptr<MessageWork> WorkPool::get(WorkDriver& driver, std::string_view 
   } else {
     node->work.item.reset();
   }
-  node->work.renew(driver, op, sequence);
-  return {&node->work, LetGo{}, InNode<MessageWork>(*node)};
+  node->work.renew(driver, op);
+  return {&node->work, LetGo{}, InNode<W>(*node)};
 }
 
-std::size_t WorkPool::kept() const {
+template <class W>
+std::size_t WorkPool<W>::kept() const {
   const std::scoped_lock lock(mutex_);
   return kept_;
 }
+
+template class WorkPool<MessageWork>;
+template class WorkPool<CollectiveWork>;
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -19,9 +20,12 @@ class Owner final : public WorkDriver, public std::enable_shared_from_this<Owner
   std::shared_ptr<WorkDriver> self() override { return shared_from_this(); }
   bool drive(WorkState&, std::optional<std::chrono::milliseconds>) override { return true; }
   std::shared_ptr<MessageWork> get(std::uint64_t sequence) {
-    return pool.get(*this, "send", sequence);
+    auto work = pool.get(*this, "send");
+    work->set_sequence(sequence);
+    return work;
   }
-  WorkPool pool;
+  WorkPool<MessageWork> pool;
+  WorkPool<CollectiveWork> collectives;
 
  private:
   bool& gone_;
@@ -53,13 +57,54 @@ TEST(WorkPool, UsesAStateAgainAsNew) {
   EXPECT_FALSE(work->item.ended);
 }
 
+TEST(WorkPool, UsesTheStateOfACollectiveAgainAsNew) {
+  bool gone = false;
+  const auto owner = std::make_shared<Owner>(gone);
+  auto work = owner->collectives.get(*owner, "all_reduce");
+  const CollectiveWork* const first = work.get();
+  work->item.work = work.get();
+  work->item.ended = true;
+  work->set_sequence(9);
+  work->end(std::nullopt);
+  EXPECT_TRUE(work->succeeded());
+  work.reset();
+  EXPECT_EQ(owner->collectives.kept(), 1U);
+
+  work = owner->collectives.get(*owner, "broadcast");
+  EXPECT_EQ(work.get(), first);
+  EXPECT_EQ(work->op(), "broadcast");
+  EXPECT_EQ(work->sequence(), 0U);
+  EXPECT_FALSE(work->ended());
+  EXPECT_EQ(work->item.work, nullptr);
+  EXPECT_FALSE(work->item.ended);
+}
+
+TEST(WorkPool, AStateOfACollectiveKeepsNoLargeCopies) {
+  bool gone = false;
+  const auto owner = std::make_shared<Owner>(gone);
+  for (const std::int64_t side : {32, 512}) {  // copies of 4 KiB and of 1 MiB
+    auto work = owner->collectives.get(*owner, "broadcast");
+    const Tensor strided = Tensor::zeros({side, side}).transpose(0, 1);
+    CollectiveItem& item = work->item;
+    item.call.op = Op::broadcast;
+    item.call.in.clear();
+    item.call.in.push_back({nullptr, static_cast<std::size_t>(side * side)});
+    item.staging.prepare({.op = Op::broadcast, .in = {&strided, 1}}, {.rank = 0, .size = 2},
+                         item.call);
+    const CollectiveItem* const kept = &item;
+    EXPECT_GE(kept->staging.capacity(), static_cast<std::size_t>(side * side) * sizeof(float));
+    work.reset();
+    EXPECT_EQ(kept->staging.capacity() != 0, side == 32) << "kept by the pool, so still there";
+  }
+}
+
 TEST(WorkPool, AStateLetsGoOfTensorsAndCallbacksAtOnce) {
   bool gone = false;
   const auto owner = std::make_shared<Owner>(gone);
   auto memory = std::make_shared<int>(0);
   auto captured = std::make_shared<int>(0);
   auto work = owner->get(1);
-  work->hold_output(Tensor::from_blob(memory.get(), {1}, DType::i32, {}, memory));
+  work->hold({}, std::array{Tensor::from_blob(memory.get(), {1}, DType::i32, {}, memory)});
   work->then([captured] { EXPECT_EQ(*captured, 0); });
   EXPECT_EQ(memory.use_count(), 2);
   EXPECT_EQ(captured.use_count(), 2);
@@ -72,11 +117,11 @@ TEST(WorkPool, KeepsNoMoreThanItsBound) {
   bool gone = false;
   const auto owner = std::make_shared<Owner>(gone);
   std::vector<std::shared_ptr<MessageWork>> works;
-  for (std::uint64_t i = 0; i < WorkPool::kKept + 50; ++i) {
+  for (std::uint64_t i = 0; i < WorkPool<MessageWork>::kKept + 50; ++i) {
     works.push_back(owner->get(i));
   }
   works.clear();
-  EXPECT_EQ(owner->pool.kept(), WorkPool::kKept);
+  EXPECT_EQ(owner->pool.kept(), WorkPool<MessageWork>::kKept);
 }
 
 TEST(WorkPool, AHandleOutlivesTheOwner) {
@@ -102,7 +147,7 @@ TEST(WorkPool, StatesComeBackFromAnyThread) {
       std::shared_ptr<MessageWork> passed_on;
       for (std::uint64_t i = 0; i < 2000; ++i) {
         auto work = pool_owner.get(i);
-        work->hold_output(Tensor::of<int>({1, 2}));
+        work->hold({}, std::array{Tensor::of<int>({1, 2})});
         std::thread dropper;
         if (i % 500 == 0) {
           dropper = std::thread([taken = std::move(passed_on)]() mutable { taken.reset(); });

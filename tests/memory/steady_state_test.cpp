@@ -1,4 +1,5 @@
-// A blocking call that was made before in the same shape costs no allocation and no page fault:
+// A call that was made before in the same shape costs no allocation and no page fault, whether it
+// blocks or is waited for (asynchronous messages: allocation_test.cpp):
 // every form of the public calls, on ranks that are processes and share memory.
 #include "harness/process_ranks.hpp"
 #include "memory/count_allocations.hpp"
@@ -25,6 +26,7 @@ using grid::Form;
 
 constexpr std::array<std::size_t, 5> kSizes{4, std::size_t{4} << 10, std::size_t{64} << 10,
                                             std::size_t{1} << 20, std::size_t{8} << 20};
+constexpr std::size_t kLargestAsync = std::size_t{64} << 10;  // above, a state is what it is here
 constexpr int kRoot = 0;
 
 std::int64_t page_faults() {
@@ -82,14 +84,17 @@ bool counts_allocations(const Form& form) {
   return !(form.single && form.counts == grid::Counts::pairwise);
 }
 
+enum class Call : std::uint8_t { blocking, async };
+
 /// What calls cost beyond the first ones; empty if nothing.
-std::string excess(const Form& form, Group& group, std::size_t bytes) {
+std::string excess(const Form& form, Call call, Group& group, std::size_t bytes) {
   const Operands operands(form, group, bytes);
   const int calls = bytes < (std::size_t{1} << 20) ? 20 : 4;
   constexpr int kWindows = 5;
   const auto window = [&] {
     for (int i = 0; i < calls; ++i) {
-      form.blocking(operands.arguments());
+      call == Call::blocking ? form.blocking(operands.arguments())
+                             : form.async(operands.arguments());
     }
   };
   for (int i = 0; i < kWindows; ++i) {
@@ -109,8 +114,9 @@ std::string excess(const Form& form, Group& group, std::size_t bytes) {
   if ((allocations == 0 || !counts_allocations(form)) && faults == 0) {
     return "";
   }
-  return fmt::format("{} {} bytes: {} allocations in {} calls, {} page faults in {}\n", form.name,
-                     bytes, allocations, calls, faults, calls);
+  return fmt::format("{}{} {} bytes: {} allocations in {} calls, {} page faults in {}\n",
+                     call == Call::async ? "async " : "", form.name, bytes, allocations, calls,
+                     faults, calls);
 }
 
 class SteadyState : public ::testing::TestWithParam<int> {};
@@ -119,6 +125,7 @@ TEST_P(SteadyState, CallsCostNoAllocationAndNoPageFault) {
   const auto outcomes = run_process_ranks(
       {.size = GetParam(),
        .init = {.transport = "shm"},
+       .limit = std::chrono::minutes(4),  // ranks that only yield are slow beside other load
        // A rank that waits for long looks around, and may allocate then; ranks that yield never do.
        .prepare = [](int) { ::setenv("TUTTI_WAIT", "yield", 1); }},
       [](Context& context, Reporter& reporter) {
@@ -127,8 +134,12 @@ TEST_P(SteadyState, CallsCostNoAllocationAndNoPageFault) {
         for (const Form& form : grid::kForms) {
           for (const std::size_t bytes : kSizes) {
             reporter.note(fmt::format("{} {}", form.name, bytes));
-            text += excess(form, world, bytes);
+            text += excess(form, Call::blocking, world, bytes);
             barrier(world);
+            if (form.op != Op::send && bytes <= kLargestAsync) {
+              text += excess(form, Call::async, world, bytes);
+              barrier(world);
+            }
           }
         }
         return text;
