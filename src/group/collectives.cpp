@@ -44,24 +44,23 @@ Request reducing(Op op, Tensors out, Tensors in, Form form, const ReduceOptions&
           .timeout = options.timeout};
 }
 
+/// `even`: place for the rows of a side that is cut evenly, until the request was submitted.
 Request splitting(const Tensor& output, const Tensor& input, const SplitOptions& options,
-                  std::vector<std::int64_t>& in_rows, std::vector<std::int64_t>& out_rows,
-                  int size) {
+                  std::vector<std::int64_t>& even, int size) {
+  using Rows = std::span<const std::int64_t>;
   // One list given: the other side is cut evenly, but as part of the same uneven exchange.
-  const auto rows_of = [size](const std::vector<std::int64_t>& given,
-                              const std::vector<std::int64_t>& other, const Tensor& tensor) {
-    const bool even =
-        given.empty() && !other.empty() && tensor.dim() > 0 && tensor.size(0) % size == 0;
-    return even ? std::vector<std::int64_t>(static_cast<std::size_t>(size), tensor.size(0) / size)
-                : given;
+  const auto rows_of = [&](const auto& given, const auto& other, const Tensor& tensor) -> Rows {
+    if (!given.empty() || other.empty() || tensor.dim() == 0 || tensor.size(0) % size != 0) {
+      return given;
+    }
+    even.assign(static_cast<std::size_t>(size), tensor.size(0) / size);
+    return even;
   };
-  in_rows = rows_of(options.input_splits, options.output_splits, input);
-  out_rows = rows_of(options.output_splits, options.input_splits, output);
   return {.op = Op::all_to_all,
           .in = one(input),
           .out = one(output),
-          .in_rows = in_rows,
-          .out_rows = out_rows,
+          .in_rows = rows_of(options.input_splits, options.output_splits, input),
+          .out_rows = rows_of(options.output_splits, options.input_splits, output),
           .timeout = options.timeout};
 }
 
@@ -145,9 +144,8 @@ void all_to_all(const Group& group, Tensors outputs, Tensors inputs, const CallO
 }
 void all_to_all_single(const Group& group, const Tensor& output, const Tensor& input,
                        const SplitOptions& options) {
-  std::vector<std::int64_t> in_rows;
-  std::vector<std::int64_t> out_rows;
-  group.state().submit(splitting(output, input, options, in_rows, out_rows, group.size()));
+  std::vector<std::int64_t> even;
+  group.state().submit(splitting(output, input, options, even, group.size()));
 }
 void barrier(const Group& group, const CallOptions& options) {
   group.state().submit(barrier_request(options));
@@ -317,10 +315,8 @@ Work all_to_all(const Group& group, Tensors outputs, Tensors inputs, const CallO
 }
 Work all_to_all_single(const Group& group, const Tensor& output, const Tensor& input,
                        const SplitOptions& options) {
-  std::vector<std::int64_t> in_rows;
-  std::vector<std::int64_t> out_rows;
-  return Work(group.state().submit_async(
-      splitting(output, input, options, in_rows, out_rows, group.size())));
+  std::vector<std::int64_t> even;
+  return Work(group.state().submit_async(splitting(output, input, options, even, group.size())));
 }
 Work barrier(const Group& group, const CallOptions& options) {
   return Work(group.state().submit_async(barrier_request(options)));

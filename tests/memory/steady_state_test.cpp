@@ -79,11 +79,6 @@ class Operands {
   Arguments arguments_;
 };
 
-/// TODO(#3): split rows are copied by all_to_all_single.
-bool counts_allocations(const Form& form) {
-  return !(form.single && form.counts == grid::Counts::pairwise);
-}
-
 enum class Call : std::uint8_t { blocking, async };
 
 /// What calls cost beyond the first ones; empty if nothing.
@@ -111,7 +106,7 @@ std::string excess(const Form& form, Call call, Group& group, std::size_t bytes)
     allocations = std::min(allocations, allocation_count() - allocated);
     faults = std::min(faults, page_faults() - faulted);
   }
-  if ((allocations == 0 || !counts_allocations(form)) && faults == 0) {
+  if (allocations == 0 && faults == 0) {
     return "";
   }
   return fmt::format("{}{} {} bytes: {} allocations in {} calls, {} page faults in {}\n",
