@@ -11,21 +11,14 @@
 
 namespace tutti {
 
-namespace {
-
-/// Memory for copies that a state may keep for its next call.
-constexpr std::size_t kKeptCopyBytes = std::size_t{64} << 10;
-
-}  // namespace
-
 void CollectiveItem::reset() {
   work = nullptr;
   ended.store(false, std::memory_order_relaxed);
 }
 
 void CollectiveItem::let_go() {
-  staging.let_go(kKeptCopyBytes);
-  if (run.capacity() > kKeptCopyBytes) {
+  staging.let_go(kKeptScratchBytes);
+  if (run.capacity() > kKeptScratchBytes) {
     run.release_memory();
   }
 }

@@ -18,15 +18,12 @@ namespace {
 /// Keeps the library's own messages apart from the user's tags and from collectives.
 constexpr std::uint64_t kInternalTag = std::uint64_t{1} << 62;
 
-/// Staging that a state may keep for its next message.
-constexpr std::size_t kKeptStagingBytes = std::size_t{64} << 10;
-
 std::string_view op_name(const MessageItem& item) { return spec(item.op).name; }
 
 }  // namespace
 
 void MessageItem::let_go() {
-  if (staging.capacity() > kKeptStagingBytes) {
+  if (staging.capacity() > kKeptScratchBytes) {
     staging.release();
   }
 }

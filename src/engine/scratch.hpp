@@ -8,6 +8,9 @@
 
 namespace tutti {
 
+/// What a pooled state may keep for its next operation.
+inline constexpr std::size_t kKeptScratchBytes = std::size_t{64} << 10;
+
 class Scratch {
  public:
   /// At least `bytes`, 64-byte aligned; what was there before is lost if it has to grow.

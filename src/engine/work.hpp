@@ -38,8 +38,6 @@ class WorkDriver {
 class WorkState {
  public:
   WorkState() = default;  ///< renew() makes it an operation
-  WorkState(std::shared_ptr<WorkDriver> driver, std::string op, std::uint64_t sequence)
-      : driver_(driver.get()), keep_(std::move(driver)), op_(std::move(op)), sequence_(sequence) {}
   WorkState(const WorkState&) = delete;
   WorkState& operator=(const WorkState&) = delete;
   virtual ~WorkState() = default;
@@ -85,8 +83,7 @@ class WorkState {
 
   enum class Status : std::uint8_t { pending, succeeded, failed };
 
-  WorkDriver* driver_ = nullptr;
-  std::shared_ptr<WorkDriver> keep_{};  ///< keeps the driver, unless a pool does
+  WorkDriver* driver_ = nullptr;  ///< kept by the pool
   std::string op_{};
   std::uint64_t sequence_ = 0;
   std::atomic<Status> status_{Status::pending};  // release by end(); acquire by the handles

@@ -1,6 +1,6 @@
-// A call that was made before in the same shape costs no allocation and no page fault, whether it
-// blocks or is waited for (asynchronous messages: allocation_test.cpp):
-// every form of the public calls, on ranks that are processes and share memory.
+// A call that was made before in the same shape costs no allocation and no page fault: every form
+// of the public calls, blocking and waited for, on ranks that are processes and share memory.
+// Asynchronous messages are in allocation_test.cpp.
 #include "harness/process_ranks.hpp"
 #include "memory/count_allocations.hpp"
 #include "multi/grid_forms.hpp"
@@ -26,7 +26,7 @@ using grid::Form;
 
 constexpr std::array<std::size_t, 5> kSizes{4, std::size_t{4} << 10, std::size_t{64} << 10,
                                             std::size_t{1} << 20, std::size_t{8} << 20};
-constexpr std::size_t kLargestAsync = std::size_t{64} << 10;  // above, a state is what it is here
+constexpr std::size_t kLargestAsync = std::size_t{64} << 10;  // larger ones use the same states
 constexpr int kRoot = 0;
 
 std::int64_t page_faults() {
